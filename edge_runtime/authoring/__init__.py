@@ -1,0 +1,1 @@
+"""What a person does to a model before it is released: import, inspect, repair, evaluate."""

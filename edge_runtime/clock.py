@@ -1,0 +1,83 @@
+"""Time: the monotonic clock measures, the wall clock only labels.
+
+Durations, ages and deadlines use `monotonic_ns`. A wall label carries whether the clock was synchronised and
+the boot it was read in, because devices boot in 1970 and step by decades (evercam/ex_nvr #404). This module
+alone may read the wall clock (ruff TID251 bans it elsewhere).
+"""
+
+import ctypes
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+
+_TIME_ERROR = 5  # adjtimex(2): clock not synchronised
+
+
+@dataclass(frozen=True, slots=True)
+class WallLabel:
+    """A wall-clock reading, good for labels only.
+
+    Attributes:
+        unix_ns: nanoseconds since 1970-01-01 UTC as the device believed them.
+        synced: whether the kernel says that the clock is synchronised.
+        boot_id: the kernel's random id of this boot.
+    """
+
+    unix_ns: int
+    synced: bool
+    boot_id: str
+
+    def isoformat(self) -> str:
+        """The label as ISO 8601 in UTC with millisecond precision."""
+        stamp = datetime.fromtimestamp(self.unix_ns / NS_PER_S, tz=timezone.utc)
+        return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Clock(Protocol):
+    """What rooms that measure time are given, so that tests can hand them a fake."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds on CLOCK_MONOTONIC."""
+        ...
+
+    def wall(self) -> WallLabel:
+        """The wall clock as a label."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds on CLOCK_MONOTONIC."""
+        return time.monotonic_ns()
+
+    def wall(self) -> WallLabel:
+        """The wall clock as a label."""
+        return WallLabel(time.time_ns(), wall_is_synced(), boot_id())
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """The kernel's id of this boot (`/proc/sys/kernel/random/boot_id`), or `unknown` off Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def wall_is_synced() -> bool:
+    """Whether adjtimex(2) reports a synchronised clock; False where it cannot be asked."""
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        buffer = ctypes.create_string_buffer(512)  # struct timex is 208 bytes; modes = 0 reads only
+        state = int(libc.adjtimex(buffer))
+    except (OSError, AttributeError):
+        return False
+    return state not in (-1, _TIME_ERROR)

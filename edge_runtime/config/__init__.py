@@ -1,0 +1,1 @@
+"""Validated configuration: one YAML file, strict models, located errors."""

@@ -1,0 +1,1 @@
+"""Rules that turn tracks into bounded events with lifecycle and deadlines."""

@@ -1,0 +1,1 @@
+"""Model packages: manifest, folder or archive, where the weights come from."""

@@ -1,0 +1,1 @@
+"""Frames to tracks: preprocess, backends, decoders, tracking and the loop that overlaps them."""

@@ -1,0 +1,1 @@
+"""Head families: from output tensors to candidate boxes."""

@@ -1,0 +1,1 @@
+"""Is a model package fit to run: golden vectors, outputs, labels."""

@@ -1,0 +1,1 @@
+"""Cameras and files to frames."""
