@@ -22,6 +22,7 @@ class Frame:
             pts where the stream has them, else measured arrival. Rules measure time on this one.
         dark: the image carries no usable picture (lens covered, no light): not the same as nothing seen.
         frozen: identical content has been delivered for longer than the source allows.
+        decode_ns: what reading, decoding and masking this image took.
     """
 
     image: Image
@@ -32,6 +33,7 @@ class Frame:
     media_ns: int
     dark: bool = False
     frozen: bool = False
+    decode_ns: int = 0
 
     @property
     def height(self) -> int:

@@ -1,1 +1,62 @@
-"""Inference backends behind one seam."""
+"""Inference backends behind one seam.
+
+`load_backend` is the only door. The native TensorRT backend joins here as a second class behind the same
+`Backend` protocol, chosen by the weights' format.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edge_runtime.perception.backends.base import (
+    Backend,
+    BackendFacts,
+    InferenceTimeout,
+    Tensor,
+    TensorSpec,
+)
+from edge_runtime.perception.backends.onnxruntime import PROVIDERS, OnnxRuntimeBackend
+
+
+def load_backend(
+    weights: Path,
+    *,
+    providers: Sequence[str] = ("cpu",),
+    require_gpu: bool = False,
+    threads: int = 1,
+    spinning: bool = False,
+    warm_up: Mapping[str, Tensor] | None = None,
+) -> Backend:
+    """Load `weights` and warm the model up.
+
+    Args:
+        weights: an ONNX file.
+        providers: `cpu`, `cuda`, `tensorrt` in order of preference.
+        require_gpu: refuse to run on the CPU.
+        threads: intra-op threads of one run.
+        spinning: let idle intra-op threads spin.
+        warm_up: feeds of the first run, for graphs with dynamic sizes.
+
+    Raises:
+        BackendError: the model does not load or run as asked.
+        MissingDependency: the library is not installed.
+    """
+    return OnnxRuntimeBackend(
+        weights,
+        providers=providers,
+        require_gpu=require_gpu,
+        threads=threads,
+        spinning=spinning,
+        warm_up=warm_up,
+    )
+
+
+__all__ = [
+    "PROVIDERS",
+    "Backend",
+    "BackendFacts",
+    "InferenceTimeout",
+    "OnnxRuntimeBackend",
+    "Tensor",
+    "TensorSpec",
+    "load_backend",
+]

@@ -7,7 +7,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from edge_runtime.errors import BackendError
+
 Tensor = npt.NDArray[Any]
+
+
+class InferenceTimeout(BackendError):
+    """A run did not finish in time and was cancelled: not the same as nothing detected."""
 
 
 @dataclass(frozen=True, slots=True)
