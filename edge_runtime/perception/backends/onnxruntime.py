@@ -1,7 +1,7 @@
-"""ONNX Runtime backend: the effective provider is asserted, threads are set on purpose, runs can be cancelled.
+"""ONNX Runtime backend: provider asserted, threads set on purpose, runs cancellable.
 
-`get_available_providers` says what was compiled in, not what runs: CUDA libraries or kernels may be missing and
-the session then silently runs on the CPU, 30 times slower (microsoft/onnxruntime #23372, #23612). Here the
+`get_available_providers` says what was compiled in, not what runs: CUDA libraries or kernels may be missing
+and the session then silently runs on the CPU, 30 times slower (microsoft/onnxruntime #23372, #23612). Here the
 provider is read from the created session and a warm-up run must succeed before the backend counts as loaded.
 """
 
@@ -135,6 +135,7 @@ class OnnxRuntimeBackend:
 
     @staticmethod
     def _create(ort: Any, weights: Path, usable: Sequence[str], threads: int, *, spinning: bool) -> Any:
+        ort.set_default_logger_severity(_ORT_FATAL_ONLY)
         options = ort.SessionOptions()
         options.intra_op_num_threads = max(1, threads)
         options.inter_op_num_threads = 1
@@ -150,7 +151,7 @@ class OnnxRuntimeBackend:
     def _effective_key(self) -> str:
         names = {value: key for key, value in PROVIDERS.items()}
         active = self._session.get_providers()
-        return names.get(active[0], active[0])
+        return names.get(active[0], str(active[0]))
 
     @staticmethod
     def _degraded(requested: Sequence[str], effective: str, missing: Sequence[str]) -> str | None:
@@ -173,9 +174,7 @@ class OnnxRuntimeBackend:
     def infer(self, feeds: Mapping[str, Tensor], timeout_s: float | None = None) -> list[Tensor]:
         """Run the graph once; see `Backend.infer`."""
         if os.getpid() != self._pid:
-            raise BackendError(
-                "this model was loaded in another process: load it after the spawn, not before"
-            )
+            raise BackendError("this model was loaded in another process: load it after the spawn")
         options = self._ort.RunOptions()
         options.log_severity_level = _ORT_FATAL_ONLY
         ticket = None if timeout_s is None else self._canceller.arm(options, time.monotonic() + timeout_s)
