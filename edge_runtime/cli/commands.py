@@ -1,0 +1,100 @@
+"""The table of commands: a new command is one row here, a module beside it, and a line in docs/cli.md.
+
+Nothing is imported until its row is chosen, so that `edge-runtime --help` stays under 0.3 s however heavy
+the rooms behind the commands become.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+DONE_OR_FAILED: Mapping[int, str] = {0: "done", 1: "failed; the reason is on stderr"}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """One command or group of commands.
+
+    Attributes:
+        name: as typed.
+        module: where it lives; imported when it is invoked.
+        attribute: a `typer.Typer` (a group) or a function (one command) in that module.
+        help: one line for `edge-runtime --help`.
+        exits: per command path (`""` for the row itself, `"check"` for a member of a group), what its exit
+            codes mean. Codes 2, 70 and 130 mean the same everywhere and are not repeated.
+    """
+
+    name: str
+    module: str
+    attribute: str
+    help: str
+    exits: Mapping[str, Mapping[int, str]] = field(default_factory=lambda: {"": DONE_OR_FAILED})
+
+
+COMMANDS: tuple[CommandRow, ...] = (
+    CommandRow(
+        "run",
+        "edge_runtime.cli.run",
+        "run",
+        "Run cameras, models and rules of one configuration.",
+        {
+            "": {
+                0: "every source ended, or a signal asked for the end",
+                1: "a source or a model failed for good",
+            }
+        },
+    ),
+    CommandRow(
+        "config",
+        "edge_runtime.cli.config",
+        "app",
+        "Check, describe or write a configuration file.",
+        {
+            "check": {0: "valid", 2: "not valid; every problem is on stderr with its place"},
+            "schema": {0: "printed"},
+            "init": {
+                0: "written and checked",
+                1: "the camera or the model could not be opened",
+                2: "an answer is missing or cannot be used, or the file exists",
+            },
+        },
+    ),
+    CommandRow(
+        "preflight",
+        "edge_runtime.cli.preflight",
+        "preflight",
+        "Say whether a device with this configuration may go into the field.",
+        {"": {0: "fit; warnings are printed", 1: "unfit; every reason is printed"}},
+    ),
+    CommandRow(
+        "model",
+        "edge_runtime.cli.model",
+        "app",
+        "Import, fetch, inspect and check model packages.",
+        {
+            "import": {0: "written", 1: "refused; the reason is one sentence on stderr"},
+            "check": {0: "fit", 1: "unfit; every problem is printed"},
+            "inspect": DONE_OR_FAILED,
+            "fetch": {0: "the weights are there and match their digest", 1: "not obtained, or another file"},
+        },
+    ),
+    CommandRow(
+        "eval",
+        "edge_runtime.cli.evaluate",
+        "evaluate",
+        "Measure a model package on a COCO-format set.",
+        {"": {0: "measured", 1: "failed, or below the package's accuracy floor"}},
+    ),
+    CommandRow(
+        "bench",
+        "edge_runtime.cli.bench",
+        "bench",
+        "Measure every stage of a configuration against the bare model.",
+    ),
+)
+
+EVERYWHERE: Mapping[int, str] = {
+    2: "the command line or the configuration cannot be used as written, or an optional part is missing",
+    70: "a defect in the runtime; `EDGE_RUNTIME_DEBUG=1` shows the traceback",
+    130: "interrupted from the keyboard before the command could end cleanly",
+}
+"""Exit codes that mean the same for every command."""
