@@ -100,14 +100,19 @@ Family = Literal[
 
 
 class HeadSpec(_Strict):
-    """Which decoder reads the outputs, and its parameters.
+    """Which decoder reads the outputs, and its parameters; docs/head-families.md lists every layout.
 
     Attributes:
         outputs: output tensor names in the order the decoder takes them.
-        strides: feature strides, for heads that decode a grid.
-        reg_max: bins - 1 of a distribution focal loss head.
+        strides: feature strides, for heads that decode a grid; empty infers them from the sizes.
+        reg_max: bins - 1 of a distribution focal loss head; None infers it from the channels.
         first_class_id: id that the model gives to `labels[0]` (1 where class 0 is background).
-        nms: `outside` runs ours; `inside` means that the graph already did.
+        nms: `outside` runs ours; `inside` means that the graph already did, or needs none.
+        activation: what the class scores still need to become probabilities; None is the family's usual.
+        boxes: how four box numbers are to be read; None is the family's usual.
+        normalized: boxes are fractions of the input, not pixels; None is the family's usual.
+        cell_offset: where in its cell an anchor point sits (0.5 is the middle); None is the family's usual.
+        anchors: per stride, widths and heights in pixels alternating, for a YOLOv5 head without its grid.
     """
 
     family: Family
@@ -116,6 +121,11 @@ class HeadSpec(_Strict):
     reg_max: Annotated[int, Field(ge=1, le=64)] | None = None
     first_class_id: int = 0
     nms: Literal["inside", "outside"] = "outside"
+    activation: Literal["none", "sigmoid", "softmax"] | None = None
+    boxes: Literal["xyxy", "yxyx", "cxcywh"] | None = None
+    normalized: bool | None = None
+    cell_offset: Fraction | None = None
+    anchors: tuple[tuple[float, ...], ...] = ()
 
 
 class Thresholds(_Strict):
