@@ -1,11 +1,74 @@
-"""Fixtures that several rooms' tests share."""
+"""Fixtures that several rooms' tests share, and how tests that did not run are accounted for.
+
+What a machine cannot run or what takes long is deselected by a marker and counted at the end, never skipped.
+A skip is allowed on a laptop that lacks a part; in CI (`CI` in the environment) it is a failure.
+"""
 
 import os
+from collections import Counter
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+DESELECTED_BY = {
+    "gpu": "pytest -m gpu",
+    "jetson": "pytest -m jetson",
+    "camera": "pytest -m camera",
+    "trial": "make trials",
+    "soak": "make soak",
+}
+"""Markers that the default selection leaves out, with the command that runs them."""
+
+_deselected: Counter[str] = Counter()
+
+
+def in_ci() -> bool:
+    """Whether this run must not skip anything."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Counts each deselected test under the first marker that left it out."""
+    for item in items:
+        marker = next((name for name in DESELECTED_BY if item.get_closest_marker(name)), None)
+        if marker:
+            _deselected[marker] += 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many tests did not run here, and what runs them."""
+    for marker, command in DESELECTED_BY.items():
+        if _deselected[marker]:
+            terminalreporter.write_line(f"not run here: {_deselected[marker]} marked {marker} ({command})")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turns a skip into a failure in CI, with the reason that was given."""
+    report = yield
+    if in_ci() and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} skipped in CI: {_reason(report.longrepr)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module that skips itself while it is collected."""
+    report = yield
+    if in_ci() and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid} skipped in CI: {_reason(report.longrepr)}"
+    return report
+
+
+def _reason(longrepr: object) -> str:
+    return str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
 
 
 def shared_directory() -> Path | None:
@@ -22,10 +85,7 @@ def shared_data() -> Path:
     """`../shared/data`: its absence skips on a laptop and fails in CI."""
     found = shared_directory()
     if found is None:
-        message = "real test data is missing: put it at ../shared or point EDGE_SHARED at it"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+        pytest.skip("real test data is missing: put it at ../shared or point EDGE_SHARED at it")
     return found / "data"
 
 

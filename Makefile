@@ -1,0 +1,85 @@
+# Everything a person types here. `make` alone prints the list below.
+
+VENV   ?= .venv
+PYTHON ?=
+BIN    := $(VENV)/bin
+OUT    ?= out
+ARGS   ?=
+
+# What `make demo` looks at, with what, and which rules it applies; empty means the driver-monitoring camera.
+CLIP  ?=
+MODEL ?=
+RULES ?=
+
+# By way of the environment and unexpanded: a URL may hold `$`, quotes or a password.
+export DEMO_CLIP = $(value CLIP)
+export DEMO_MODEL = $(value MODEL)
+export DEMO_RULES = $(value RULES)
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup assets demo test check bench trials soak docs format lint types imports clean lock
+
+help: ## Print this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  make demo CLIP=video-or-URL MODEL=package-or-file.onnx RULES=rules.yaml   runs anything else'
+	@echo '  make test ARGS="-k zones"                                                 runs a part, without the coverage floor'
+	@echo '  make setup PYTHON=/path/to/python3.12                                     chooses the interpreter'
+
+setup: $(VENV)/.stamp ## Make .venv from requirements.lock (Python 3.10 to 3.13, no root)
+
+$(VENV)/.stamp: pyproject.toml requirements.lock deploy/setup.sh
+	@sh deploy/setup.sh $(VENV)
+	@touch $@
+
+assets: setup ## Fetch the demo's model and clips into .cache (by version and sha256)
+	@$(BIN)/python deploy/demo/assets.py
+
+demo: assets ## Watch the runtime look at a real video with a real model; results in out/demo
+	@$(BIN)/python deploy/demo/demo.py --out $(OUT)/demo $(ARGS)
+
+test: assets ## The short form of the tests, with the coverage floor
+ifeq ($(strip $(ARGS)),)
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+else
+	@$(BIN)/pytest $(ARGS)
+endif
+
+check: lint types imports docs test ## What CI runs: format, lint, types, import contracts, docs, tests
+
+bench: assets ## Measure speed against bare loops and peers (ratios in one run; minutes)
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+trials: assets ## Long and repeated tests (tens of minutes)
+	@$(BIN)/pytest -m trial --timeout 1800 $(ARGS)
+
+soak: assets ## Runs of many minutes: memory, descriptors and ages stay flat
+	@$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
+
+docs: setup ## Build the documentation into docs/site; a broken link or a stale page fails
+	@$(BIN)/mkdocs build --strict --quiet
+
+format: setup ## Format and sort imports in place
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix --quiet .
+
+lint: setup ## Formatting and lint, without changing anything
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+types: setup ## mypy --strict
+	@$(BIN)/mypy
+
+imports: setup ## Import contracts: who may know whom
+	@$(BIN)/lint-imports
+
+lock: setup ## Resolve requirements.lock anew for every Python and extra
+	@$(BIN)/python -m pip install --quiet uv
+	@sh deploy/lock.sh $(BIN)/uv
+
+clean: ## Remove what was built and measured; keeps .venv and .cache
+	@rm -rf $(OUT) build dist docs/site .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
