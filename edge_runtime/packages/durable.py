@@ -1,0 +1,89 @@
+"""Files that are either whole or absent: digest, write beside, flush, rename.
+
+A device loses power at any moment. A name that exists must therefore always lead to complete, verified bytes
+(DESIGN 9: content-addressed, fsync + rename).
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_CHUNK = 1 << 20
+
+
+def sha256_file(path: Path) -> str:
+    """Hex SHA-256 of a file, read in pieces so that a large one does not fill the memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def sync_directory(directory: Path) -> None:
+    """Flush a folder's entries, so that a rename in it survives a power cut."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write `data` so that `path` shows the old content or all of the new one, never a part.
+
+    Raises:
+        OSError: the folder cannot be written or the disk is full; nothing is left behind.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    staged = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        staged.replace(path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def staged_directory(target: Path) -> Iterator[Path]:
+    """A folder beside `target` to fill; it takes `target`'s place when the block ends without an error.
+
+    An existing `target` stays as it was until the new one is complete.
+
+    Raises:
+        OSError: the parent cannot be written; nothing is left behind.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        yield staged
+        staged.chmod(0o755)
+        for path in staged.rglob("*"):
+            if path.is_dir():
+                sync_directory(path)
+        sync_directory(staged)
+        _take_place(staged, target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _take_place(staged: Path, target: Path) -> None:
+    if not target.exists():
+        staged.rename(target)
+        sync_directory(target.parent)
+        return
+    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
+    target.rename(old / "old")
+    staged.rename(target)
+    sync_directory(target.parent)
+    shutil.rmtree(old, ignore_errors=True)

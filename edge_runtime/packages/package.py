@@ -1,0 +1,128 @@
+"""Opening a package: read the manifest, verify every file that it names, hand out paths.
+
+The digest of the manifest identifies the package, and the manifest names the SHA-256 of every file that
+decides what the model does, so a package that opens is exactly the one its author made.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pydantic import ValidationError
+
+from edge_runtime.errors import PackageError
+from edge_runtime.packages.archive import unpacked
+from edge_runtime.packages.durable import sha256_file
+from edge_runtime.packages.manifest import MANIFEST_NAME, ModelManifest
+from edge_runtime.packages.recipe import RECIPE_NAME
+from edge_runtime.packages.validation import explain
+
+_MAX_MANIFEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPackage:
+    """A package whose files were verified when it was opened.
+
+    Attributes:
+        manifest: what the model is and how it runs.
+        directory: the folder that holds the files.
+        weights: the weights file.
+        digest: `sha256:` and the digest of the manifest's canonical bytes.
+    """
+
+    manifest: ModelManifest
+    directory: Path
+    weights: Path
+    digest: str
+
+    def file(self, name: str) -> Path:
+        """The path of a file that the manifest names."""
+        return inside(self.directory, name)
+
+
+def open_package(path: Path, *, cache: Path | None = None) -> ModelPackage:
+    """Open a package folder or archive and verify every file that its manifest names.
+
+    Args:
+        path: a folder with `manifest.json`, or an archive made by `edge-runtime model pack`.
+        cache: where archives are unpacked, once for each digest; default `~/.cache/edge-runtime`.
+
+    Raises:
+        PackageError: something is absent, unreadable, or not what the manifest says.
+    """
+    directory = unpacked(path, cache) if path.is_file() else path
+    manifest = read_manifest(directory)
+    weights = inside(directory, manifest.weights.file)
+    if not weights.is_file():
+        raise PackageError(_absent(directory, manifest))
+    _verify(weights, manifest.weights.file, manifest.weights.sha256)
+    for name, digest in golden_files(manifest):
+        _verify(inside(directory, name), name, digest)
+    return ModelPackage(manifest, directory, weights, manifest.digest())
+
+
+def read_manifest(directory: Path) -> ModelManifest:
+    """Read `manifest.json` in a package folder, without looking at the other files.
+
+    Raises:
+        PackageError: there is none, or it is not a manifest; the text names the field.
+    """
+    path = directory / MANIFEST_NAME
+    try:
+        if not directory.is_dir():
+            raise PackageError(f"{directory} is no model package: there is no such folder or archive")
+        if not path.is_file():
+            raise PackageError(
+                f"{directory} is no model package: it has no {MANIFEST_NAME} "
+                f"(make one with `edge-runtime model import FILE --out {directory}`)"
+            )
+        if path.stat().st_size > _MAX_MANIFEST_BYTES:
+            raise PackageError(f"{path} is larger than a manifest may be (1 MiB)")
+        return ModelManifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise PackageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise PackageError(explain(str(path), error)) from error
+
+
+def golden_files(manifest: ModelManifest) -> Iterator[tuple[str, str]]:
+    """Name and SHA-256 of every golden vector file."""
+    for vector in manifest.golden:
+        yield vector.inputs, vector.inputs_sha256
+        yield vector.outputs, vector.outputs_sha256
+
+
+def inside(directory: Path, name: str) -> Path:
+    """The path of `name` in a package folder.
+
+    Raises:
+        PackageError: the name would lead out of the folder.
+    """
+    pure = PurePosixPath(name)
+    if pure.is_absolute() or ".." in pure.parts:
+        raise PackageError(f"the manifest names {name}, which leads out of the package")
+    return directory / pure
+
+
+def _verify(path: Path, name: str, expected: str) -> None:
+    try:
+        actual = sha256_file(path)
+    except OSError as error:
+        raise PackageError(
+            f"{path}: the manifest names it, but it cannot be read: {error.strerror}"
+        ) from error
+    if actual != expected:
+        raise PackageError(
+            f"{path} is not the file that the manifest names: sha256 {actual[:12]}… instead of "
+            f"{expected[:12]}… (damaged or exchanged: obtain {name} again, or import the model anew)"
+        )
+
+
+def _absent(directory: Path, manifest: ModelManifest) -> str:
+    if (directory / RECIPE_NAME).is_file():
+        return (
+            f"the weights of {manifest.name} are not here yet: "
+            f"obtain them with `edge-runtime model fetch {directory}`"
+        )
+    return f"{directory / manifest.weights.file}: the manifest names this weights file, but it is absent"
