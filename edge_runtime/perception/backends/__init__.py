@@ -14,7 +14,7 @@ from edge_runtime.perception.backends.base import (
     Tensor,
     TensorSpec,
 )
-from edge_runtime.perception.backends.onnxruntime import PROVIDERS, OnnxRuntimeBackend
+from edge_runtime.perception.backends.onnxruntime import PROVIDERS, OnnxRuntimeBackend, create_session
 
 
 def load_backend(
@@ -58,5 +58,6 @@ __all__ = [
     "OnnxRuntimeBackend",
     "Tensor",
     "TensorSpec",
+    "create_session",
     "load_backend",
 ]

@@ -1,8 +1,8 @@
 """ONNX Runtime backend: provider asserted, threads set on purpose, runs cancellable.
 
 `get_available_providers` says what was compiled in, not what runs: CUDA libraries or kernels may be missing
-and the session then silently runs on the CPU, 30 times slower (microsoft/onnxruntime #23372, #23612). Here the
-provider is read from the created session and a warm-up run must succeed before the backend counts as loaded.
+and the session then silently runs on the CPU, 30 times slower (microsoft/onnxruntime #23372, #23612). Here
+the provider is read from the created session and a warm-up run must succeed before the backend counts as loaded.
 """
 
 import os
@@ -60,6 +60,27 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
 
 
+def create_session(weights: Path, *, providers: Sequence[str], threads: int, spinning: bool) -> Any:
+    """A bare `onnxruntime.InferenceSession` with exactly the options that the backend uses.
+
+    Raises:
+        BackendError: the file does not load.
+        MissingDependency: onnxruntime is not installed.
+    """
+    ort = _import_onnxruntime()
+    ort.set_default_logger_severity(_ORT_FATAL_ONLY)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = max(1, threads)
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ORT_FATAL_ONLY
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
+    try:
+        return ort.InferenceSession(str(weights), options, providers=[PROVIDERS[key] for key in providers])
+    except Exception as error:
+        text = f"{weights.name} does not load in onnxruntime: {_first_line(error)}"
+        raise BackendError(text) from error
+
+
 class OnnxRuntimeBackend:
     """One ONNX Runtime session.
 
@@ -98,7 +119,7 @@ class OnnxRuntimeBackend:
                 f"require_gpu is set but this onnxruntime {ort.__version__} has no {' or '.join(missing)} "
                 f"provider: install onnxruntime-gpu, or drop require_gpu to run degraded on the CPU"
             )
-        self._session = self._create(ort, weights, usable, threads, spinning=spinning)
+        self._session = create_session(weights, providers=usable, threads=threads, spinning=spinning)
         self._pid = os.getpid()
         self._canceller = Canceller()
         self.inputs: Sequence[TensorSpec] = tuple(_spec(node) for node in self._session.get_inputs())
@@ -132,21 +153,6 @@ class OnnxRuntimeBackend:
         if "cpu" not in usable:
             usable.append("cpu")
         return usable, missing
-
-    @staticmethod
-    def _create(ort: Any, weights: Path, usable: Sequence[str], threads: int, *, spinning: bool) -> Any:
-        ort.set_default_logger_severity(_ORT_FATAL_ONLY)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = max(1, threads)
-        options.inter_op_num_threads = 1
-        options.log_severity_level = _ORT_FATAL_ONLY
-        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
-        try:
-            return ort.InferenceSession(str(weights), options, providers=[PROVIDERS[key] for key in usable])
-        except Exception as error:
-            raise BackendError(
-                f"{weights.name} does not load in onnxruntime: {_first_line(error)}"
-            ) from error
 
     def _effective_key(self) -> str:
         names = {value: key for key, value in PROVIDERS.items()}

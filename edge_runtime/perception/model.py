@@ -1,0 +1,81 @@
+"""A model package made ready to run: backend, preprocessing and postprocessing that belong together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edge_runtime.packages import ModelPackage
+from edge_runtime.packages.manifest import ModelManifest
+from edge_runtime.perception.backends import Backend, Tensor, load_backend
+from edge_runtime.perception.detector import Postprocessor
+from edge_runtime.perception.preprocess import Preprocessor, size_feeds
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """Loaded and warmed up.
+
+    Attributes:
+        preprocessor: belongs to one thread.
+        postprocessor: safe from several threads.
+    """
+
+    package: ModelPackage
+    backend: Backend
+    preprocessor: Preprocessor
+    postprocessor: Postprocessor
+
+    @property
+    def manifest(self) -> ModelManifest:
+        """The package's manifest."""
+        return self.package.manifest
+
+    def feeds(self, tensor: Tensor, frames: int) -> Mapping[str, Tensor]:
+        """Input arrays by name for the first `frames` images of `tensor`."""
+        spec = self.manifest.input
+        return {spec.name: tensor[:frames], **size_feeds(spec, self.backend.inputs, frames)}
+
+    def close(self) -> None:
+        """Free the model."""
+        self.backend.close()
+
+
+def load_model(
+    package: ModelPackage,
+    *,
+    providers: Sequence[str] = ("cpu",),
+    require_gpu: bool = False,
+    threads: int = 1,
+    spinning: bool = False,
+    score: float | None = None,
+    nms_iou: float | None = None,
+) -> LoadedModel:
+    """Load a package and run it once on an empty input of its own size.
+
+    Args:
+        package: verified.
+        providers, require_gpu, threads, spinning: as `load_backend` takes them.
+        score, nms_iou: override the package's thresholds.
+
+    Raises:
+        BackendError: the model does not load or run.
+        DecodeError: the head is not one that this runtime reads.
+    """
+    manifest = package.manifest
+    preprocessor = Preprocessor(manifest.input)
+    backend = load_backend(
+        package.weights,
+        providers=providers,
+        require_gpu=require_gpu,
+        threads=threads,
+        spinning=spinning,
+    )
+    model = LoadedModel(package, backend, preprocessor, Postprocessor(manifest, score, nms_iou))
+    try:
+        tensor = preprocessor.allocate(1)
+        backend.infer(model.feeds(np.ascontiguousarray(tensor), 1))
+    except BaseException:
+        backend.close()
+        raise
+    return model

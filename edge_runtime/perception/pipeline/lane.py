@@ -1,0 +1,411 @@
+"""One model's lane: frames are prepared while the model runs, so that the model is the bottleneck.
+
+Threads of a lane: one prepares (it owns the preprocessor), `workers` run the model. Results leave in the order
+in which the frames were prepared, so every camera's frames stay in order however many runs are in flight.
+
+For live cameras a frame is prepared only just before the model is free, so that it is as fresh as it can be:
+age at evaluation is at most one frame period plus the model's time.
+"""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from edge_runtime.clock import NS_PER_MS, Clock
+from edge_runtime.errors import BackendError
+from edge_runtime.perception.backends import Backend, InferenceTimeout, Tensor
+from edge_runtime.perception.letterbox import Letterbox
+from edge_runtime.perception.model import LoadedModel
+from edge_runtime.perception.pipeline.outcome import Unseen
+from edge_runtime.perception.pipeline.planner import BatchPlanner, DurationModel, Waiting
+from edge_runtime.perception.pipeline.timing import StageTimes
+from edge_runtime.sources.frame import Frame
+
+_POLL_S = 0.25
+"""How often a lane with nothing to do looks for the end of its sources; arrivals wake it at once."""
+
+_LEAD_MARGIN_NS = NS_PER_MS
+_LEAD_FRACTION = 0.05
+"""A live frame is prepared this much before the model is expected to be free."""
+
+
+class FrameSupply(Protocol):
+    """What a lane needs of a camera; `edge_runtime.sources.SourceRunner` is one."""
+
+    @property
+    def name(self) -> str:
+        """The camera's name, as in `Frame.source`."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """No frame is waiting and none will come."""
+        ...
+
+    def waiting(self) -> int | None:
+        """capture_ns of the frame that `poll` would give, or None."""
+        ...
+
+    def poll(self) -> Frame | None:
+        """Take that frame; None when it was dropped meanwhile."""
+        ...
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call back, from any thread and outside any lock, when a frame arrives or the camera ends."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSource:
+    """A camera of the lane.
+
+    Attributes:
+        max_age_ns: a frame older than this is never evaluated; None for recordings, which wait.
+        limit: take no more than so many frames.
+    """
+
+    runner: FrameSupply
+    max_age_ns: int | None
+    limit: int | None = None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A reusable input tensor and the frames that lie in it."""
+
+    tensor: Tensor
+    geometries: list[Letterbox | None]
+    frames: list[Frame]
+    feeds: Mapping[str, Tensor]
+    ticket: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """One batch's raw outputs, or why there are none.
+
+    Attributes:
+        frames: (index of the image in the outputs, frame) in order; a frame that grew too old is not in it.
+        geometries: by index of the image.
+        outputs: the model's output tensors, or None where the frames were not evaluated.
+        reason: why not, where `outputs` is None.
+    """
+
+    model: LoadedModel
+    frames: tuple[tuple[int, Frame], ...]
+    geometries: tuple[Letterbox | None, ...] = ()
+    outputs: Sequence[Tensor] | None = None
+    reason: Unseen | None = None
+    text: str = ""
+
+
+class Lane:
+    """Runs one model for the cameras that share it.
+
+    Args:
+        name: of the model in the configuration.
+        model: loaded, warmed up.
+        sources: the cameras, not started.
+        workers: inferences in flight; 1 where the backend is not concurrent.
+        batch: largest batch to form; limited by the package.
+        timeout_s: one inference may take this long.
+        deliver: called in order with each completed batch, from the lane's threads, one at a time.
+        times: where durations go.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: LoadedModel,
+        sources: Sequence[LaneSource],
+        *,
+        workers: int,
+        batch: int,
+        timeout_s: float,
+        deliver: Callable[[Completed], None],
+        times: StageTimes,
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self.drops: Counter[tuple[str, str]] = Counter()
+        self.batch_sizes: Counter[int] = Counter()
+        self._model = model
+        self._backend: Backend = model.backend
+        self._sources = tuple(sources)
+        self._max_age = {source.runner.name: source.max_age_ns for source in self._sources}
+        self._workers = workers if model.backend.concurrent else 1
+        self._capacity = min(batch, model.manifest.input.batch)
+        self._timeout_s = timeout_s
+        self._deliver = deliver
+        self._times = times
+        self._clock = clock
+        self._live = any(source.max_age_ns is not None for source in self._sources)
+        self._taken = [0] * len(self._sources)
+        self._planner = BatchPlanner(len(self._sources), self._capacity)
+        self._durations = DurationModel()
+        self._prepare_ns = 0
+        self._changed = threading.Condition()
+        self._free: deque[_Batch] = deque(self._new_batch() for _ in range(self._workers + 1))
+        self._ready: deque[_Batch] = deque()
+        self._busy_until: dict[int, int] = {}
+        self._finished_input = False
+        self._stopping = False
+        self._next_ticket = 0
+        self._order = _InOrder(self._hand_over)
+        self._failure: BaseException | None = None
+        self._threads = [
+            threading.Thread(target=self._guard, args=(self._prepare_loop,), name=f"{name}-prepare")
+        ]
+        self._threads += [
+            threading.Thread(target=self._guard, args=(self._infer_loop, index), name=f"{name}-infer-{index}")
+            for index in range(self._workers)
+        ]
+        for source in self._sources:
+            source.runner.on_change(self._wake)
+
+    @property
+    def workers(self) -> int:
+        """Inferences in flight."""
+        return self._workers
+
+    @property
+    def capacity(self) -> int:
+        """Largest batch that may form."""
+        return self._capacity
+
+    def start(self) -> None:
+        """Start the threads; the sources are started by their owner."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Take no more frames; what is being inferred is still delivered."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the threads; False when one is still running after `timeout_s`."""
+        for thread in self._threads:
+            thread.join(timeout_s)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    @property
+    def done(self) -> bool:
+        """Whether all frames were delivered and the threads have ended."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The defect that ended a thread of the lane, if one did."""
+        return self._failure
+
+    def _new_batch(self) -> _Batch:
+        tensor = self._model.preprocessor.allocate(self._capacity)
+        return _Batch(tensor, [None] * self._capacity, [], {})
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _guard(self, loop: Callable[..., None], *arguments: int) -> None:
+        try:
+            loop(*arguments)
+        except BaseException as error:  # noqa: BLE001 (a thread's defect must reach the owner, not stderr)
+            with self._changed:
+                self._failure = error
+                self._stopping = True
+                self._finished_input = True
+                self._changed.notify_all()
+
+    # ---- prepare
+
+    def _prepare_loop(self) -> None:
+        while (batch := self._next_free()) is not None:
+            frames = self._gather()
+            if frames is None:
+                break
+            begun = self._clock.monotonic_ns()
+            frames = self._divert_unusable(frames)
+            if frames:
+                self._fill(batch, frames)
+                self._note_prepared(self._clock.monotonic_ns() - begun, len(frames))
+            with self._changed:
+                if frames:
+                    batch.ticket = self._take_ticket()
+                    self._ready.append(batch)
+                else:
+                    self._free.append(batch)
+                self._changed.notify_all()
+        with self._changed:
+            self._finished_input = True
+            self._changed.notify_all()
+
+    def _next_free(self) -> _Batch | None:
+        with self._changed:
+            while not self._free:
+                if self._stopping:
+                    return None
+                self._changed.wait()
+            return None if self._stopping else self._free.popleft()
+
+    def _gather(self) -> list[Frame] | None:
+        """Wait for frames that should be prepared now; None when no more will come."""
+        with self._changed:
+            while not self._stopping:
+                now = self._clock.monotonic_ns()
+                waiting = self._waiting()
+                hold_ns = self._hold_ns(now) if waiting else 0
+                if waiting and hold_ns <= 0:
+                    chosen = self._planner.plan(now, waiting, self._durations)
+                    frames = self._take(chosen)
+                    if frames:
+                        return frames
+                    continue
+                if not waiting and self._all_finished():
+                    return None
+                self._changed.wait(min(hold_ns / 1e9, _POLL_S) if waiting else _POLL_S)
+        return None
+
+    def _waiting(self) -> list[Waiting]:
+        found = []
+        for index, source in enumerate(self._sources):
+            capture_ns = None if self._exhausted(index) else source.runner.waiting()
+            if capture_ns is not None:
+                found.append(Waiting(index, capture_ns, source.max_age_ns))
+        return found
+
+    def _take(self, chosen: Sequence[int]) -> list[Frame]:
+        frames = []
+        for index in chosen:
+            frame = self._sources[index].runner.poll()
+            self._planner.served(index)
+            if frame is not None:
+                self._taken[index] += 1
+                frames.append(frame)
+        return frames
+
+    def _exhausted(self, index: int) -> bool:
+        limit = self._sources[index].limit
+        return limit is not None and self._taken[index] >= limit
+
+    def _all_finished(self) -> bool:
+        return all(
+            self._exhausted(index) or source.runner.finished for index, source in enumerate(self._sources)
+        )
+
+    def _hold_ns(self, now: int) -> int:
+        """How long to wait before preparing, so that a live frame is fresh when the model is free."""
+        if not self._live or len(self._busy_until) < self._workers or self._ready:
+            return 0
+        free_at = min(self._busy_until.values())
+        lead = self._prepare_ns + _LEAD_MARGIN_NS + int(self._durations.estimate_ns(1) * _LEAD_FRACTION)
+        return free_at - lead - now
+
+    def _divert_unusable(self, frames: list[Frame]) -> list[Frame]:
+        """Frames without a usable picture are delivered as such, in order, without asking the model."""
+        usable = [frame for frame in frames if not (frame.dark or frame.frozen)]
+        for frame in frames:
+            if frame.dark or frame.frozen:
+                reason = Unseen.DARK if frame.dark else Unseen.FROZEN
+                text = f"the picture is {reason.value}"
+                with self._changed:
+                    ticket = self._take_ticket()
+                self._order.put(ticket, Completed(self._model, ((0, frame),), reason=reason, text=text))
+        return usable
+
+    def _fill(self, batch: _Batch, frames: list[Frame]) -> None:
+        preprocessor = self._model.preprocessor
+        for index, frame in enumerate(frames):
+            batch.geometries[index] = preprocessor.fill(
+                frame.image, batch.tensor, index, batch.geometries[index]
+            )
+        batch.frames = frames
+        batch.feeds = self._model.feeds(batch.tensor, len(frames))
+
+    def _note_prepared(self, duration_ns: int, frames: int) -> None:
+        self._times.record("preprocess", duration_ns // frames)
+        self._prepare_ns = duration_ns if not self._prepare_ns else (self._prepare_ns * 3 + duration_ns) // 4
+
+    def _take_ticket(self) -> int:
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        return ticket
+
+    # ---- infer
+
+    def _infer_loop(self, worker: int) -> None:
+        while (batch := self._next_ready(worker)) is not None:
+            self._order.put(batch.ticket, self._run(batch))
+            with self._changed:
+                self._busy_until.pop(worker, None)
+                batch.frames = []
+                self._free.append(batch)
+                self._changed.notify_all()
+
+    def _next_ready(self, worker: int) -> _Batch | None:
+        with self._changed:
+            while not self._ready:
+                if self._finished_input:
+                    return None
+                self._changed.wait()
+            batch = self._ready.popleft()
+            now = self._clock.monotonic_ns()
+            self._busy_until[worker] = now + self._durations.estimate_ns(len(batch.frames))
+            self._changed.notify_all()
+            return batch
+
+    def _run(self, batch: _Batch) -> Completed:
+        frames = self._still_fresh(batch.frames)
+        if not frames:
+            return Completed(self._model, ())
+        begun = self._clock.monotonic_ns()
+        try:
+            outputs = self._backend.infer(batch.feeds, self._timeout_s)
+        except InferenceTimeout as error:
+            return Completed(self._model, frames, reason=Unseen.TIMEOUT, text=str(error))
+        except BackendError as error:
+            return Completed(self._model, frames, reason=Unseen.ERROR, text=str(error))
+        duration = self._clock.monotonic_ns() - begun
+        with self._changed:
+            self._durations.learn(len(batch.frames), duration)
+            self.batch_sizes[len(batch.frames)] += 1
+        self._times.record("infer", duration)
+        return Completed(self._model, frames, tuple(batch.geometries), outputs)
+
+    def _still_fresh(self, frames: Sequence[Frame]) -> tuple[tuple[int, Frame], ...]:
+        """A frame that outlived its age limit while it waited for the model is dropped and counted."""
+        now = self._clock.monotonic_ns()
+        fresh = []
+        for index, frame in enumerate(frames):
+            limit = self._max_age[frame.source]
+            if limit is None or now - frame.capture_ns <= limit:
+                fresh.append((index, frame))
+            else:
+                self.drops[frame.source, "too_old"] += 1
+        return tuple(fresh)
+
+    def _hand_over(self, completed: Completed) -> None:
+        if completed.frames:
+            self._deliver(completed)
+
+
+class _InOrder:
+    """Passes results on by ascending ticket, each exactly once, one at a time."""
+
+    def __init__(self, hand_over: Callable[[Completed], None]) -> None:
+        self._lock = threading.Lock()
+        self._hand_over = hand_over
+        self._parked: dict[int, Completed] = {}
+        self._next = 0
+
+    def put(self, ticket: int, completed: Completed) -> None:
+        """Store one result and pass on all that are due; blocks while the receiver does."""
+        with self._lock:
+            self._parked[ticket] = completed
+            while self._next in self._parked:
+                self._hand_over(self._parked.pop(self._next))
+                self._next += 1

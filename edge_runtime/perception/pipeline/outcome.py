@@ -1,0 +1,44 @@
+"""What came of a frame: detections, or the reason why there are none. Never an empty list for a failure."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from edge_runtime.perception.detections import Detections
+from edge_runtime.sources.frame import Frame
+
+
+class Unseen(str, Enum):
+    """Why a frame that was delivered has no detections."""
+
+    DARK = "dark"
+    FROZEN = "frozen"
+    TIMEOUT = "inference_timeout"
+    ERROR = "inference_error"
+    LAYOUT = "output_layout"
+    NONFINITE = "output_nonfinite"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The model answered; `detections` may be empty, which means that nothing was seen."""
+
+    frame: Frame
+    detections: Detections
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotEvaluated:
+    """The frame was delivered but nobody knows what is in it.
+
+    Attributes:
+        text: one sentence for a person, without content of the frame.
+    """
+
+    frame: Frame
+    reason: Unseen
+    text: str
+    model: str
+
+
+Outcome = Evaluated | NotEvaluated
