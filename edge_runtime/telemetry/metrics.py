@@ -1,0 +1,212 @@
+"""Numbers seen from outside: one registry per run, served to Prometheus on request.
+
+A registry of its own, so that two runs in one process (tests, a bench) never add up and no metric of another
+library leaks in. Values are pushed by whoever measured them; nothing here reads a clock.
+"""
+
+import platform
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Literal
+
+from edge_runtime import __version__
+from edge_runtime.errors import ConfigError, EdgeRuntimeError, MissingDependency
+
+try:
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+    from prometheus_client.exposition import generate_latest
+except ImportError as error:  # pragma: no cover - the development install has it
+    raise MissingDependency(
+        "metrics need prometheus-client: pip install 'edge-fleet-runtime[device]'"
+    ) from error
+
+Stage = Literal["decode", "preprocess", "infer", "postprocess", "track", "rules"]
+
+STAGES: tuple[Stage, ...] = ("decode", "preprocess", "infer", "postprocess", "track", "rules")
+"""Where the time of one frame goes, in order."""
+
+SOURCE_STATES = ("starting", "running", "stalled", "reconnecting", "ended", "failed")
+
+_STAGE_BUCKETS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02),
+    *(0.035, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0),
+)
+_AGE_BUCKETS = (0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 30.0)
+
+
+class MetricsAddressInUse(EdgeRuntimeError):
+    """The address for the metrics endpoint cannot be listened on."""
+
+
+class Metrics:
+    """Everything that a run counts and measures.
+
+    Args:
+        config_digest: identifies the configuration in `edge_build_info`.
+    """
+
+    def __init__(self, config_digest: str = "") -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self._stage = Histogram(
+            "edge_stage_seconds",
+            "Time of one frame in one stage",
+            ["stage", "camera"],
+            buckets=_STAGE_BUCKETS,
+            registry=registry,
+        )
+        self._age = Histogram(
+            "edge_frame_age_seconds",
+            "From capture to the end of its rules",
+            ["camera"],
+            buckets=_AGE_BUCKETS,
+            registry=registry,
+        )
+        self._frames = Counter("edge_frames", "Frames by outcome", ["camera", "outcome"], registry=registry)
+        self._drops = Counter("edge_drops", "Frames dropped by cause", ["camera", "cause"], registry=registry)
+        self._events = Counter(
+            "edge_events",
+            "Event revisions that rules emitted",
+            ["camera", "rule", "state", "severity"],
+            registry=registry,
+        )
+        self._late = Counter(
+            "edge_events_late", "Events after their deadline", ["camera", "rule"], registry=registry
+        )
+        self._suppressed = Counter(
+            "edge_events_suppressed", "Events beyond a rule's rate cap", ["camera", "rule"], registry=registry
+        )
+        self._nonfinite = Counter(
+            "edge_nonfinite", "Candidates with a NaN or infinite value", ["camera"], registry=registry
+        )
+        self._state = Gauge(
+            "edge_source_state",
+            "1 for the state that the source is in",
+            ["camera", "state"],
+            registry=registry,
+        )
+        self._reconnects = Counter(
+            "edge_source_reconnects", "Times a source was reopened", ["camera"], registry=registry
+        )
+        self._decoded = Counter("edge_source_decoded", "Frames decoded", ["camera"], registry=registry)
+        self._evidence = Gauge("edge_evidence_bytes", "Size of the evidence ring on disk", registry=registry)
+        self._build = Gauge(
+            "edge_build_info", "What runs", ["version", "python", "machine", "config"], registry=registry
+        )
+        self._build.labels(__version__, platform.python_version(), platform.machine(), config_digest).set(1)
+        self._totals: dict[tuple[str, ...], int] = {}
+        self._lock = threading.Lock()
+
+    def stage(self, stage: Stage, camera: str, seconds: float) -> None:
+        """One frame spent `seconds` in a stage."""
+        self._stage.labels(stage, camera).observe(seconds)
+
+    def age(self, camera: str, seconds: float) -> None:
+        """One frame was `seconds` old when its rules had run."""
+        self._age.labels(camera).observe(seconds)
+
+    def frame(self, camera: str, outcome: str) -> None:
+        """One frame ended as `outcome`: evaluated, failed, timed_out, dark, frozen."""
+        self._frames.labels(camera, outcome).inc()
+
+    def event(self, camera: str, rule: str, state: str, severity: str, *, late: bool = False) -> None:
+        """One event revision left the rules."""
+        self._events.labels(camera, rule, state, severity).inc()
+        if late:
+            self._late.labels(camera, rule).inc()
+
+    def suppressed(self, camera: str, rule: str, count: int = 1) -> None:
+        """A rule's rate cap held back `count` events."""
+        self._suppressed.labels(camera, rule).inc(count)
+
+    def nonfinite(self, camera: str, count: int) -> None:
+        """The decoder dropped `count` candidates with a NaN or infinite value."""
+        if count:
+            self._nonfinite.labels(camera).inc(count)
+
+    def source(
+        self, camera: str, state: str, *, reconnects: int, decoded: int, drops: Mapping[str, int]
+    ) -> None:
+        """What a source says about itself; counts are its totals so far, as `SourceStatus` carries them."""
+        for known in SOURCE_STATES:
+            self._state.labels(camera, known).set(float(known == state))
+        self._raise_to(self._reconnects.labels(camera), ("reconnects", camera), reconnects)
+        self._raise_to(self._decoded.labels(camera), ("decoded", camera), decoded)
+        for cause, total in drops.items():
+            self._raise_to(self._drops.labels(camera, cause), ("drops", camera, cause), total)
+
+    def evidence(self, size_bytes: int) -> None:
+        """The evidence ring holds `size_bytes`."""
+        self._evidence.set(size_bytes)
+
+    def expose(self) -> bytes:
+        """All metrics in the Prometheus text format."""
+        return generate_latest(self.registry)
+
+    def serve(self, host: str, port: int) -> "MetricsServer":
+        """Serve `/metrics` until the returned server is closed; port 0 takes a free one.
+
+        Raises:
+            MetricsAddressInUse: the address cannot be listened on.
+        """
+        return MetricsServer(self, host, port)
+
+    def _raise_to(self, counter: Counter, key: tuple[str, ...], total: int) -> None:
+        """Count up to a total that another room keeps; a smaller one means that it began anew."""
+        with self._lock:
+            before = self._totals.get(key, 0)
+            counter.inc(total - before if total >= before else total)
+            self._totals[key] = total
+
+
+class MetricsServer:
+    """The HTTP endpoint; a context manager whose end frees the port and joins the thread."""
+
+    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=metrics.registry)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise MetricsAddressInUse(
+                f"metrics: cannot listen on {host}:{port}: {reason}; choose another with --metrics HOST:PORT"
+            ) from error
+        self._closed = False
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are really listened on."""
+        host, port = self._server.server_address[:2]
+        return str(host), int(port)
+
+    def close(self) -> None:
+        """Stop serving; calling it twice is allowed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> "MetricsServer":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT` as host and port; the host defaults to 127.0.0.1.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    host, _, port = text.strip().rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65_535 or (":" in host and "[" not in host):
+        raise ConfigError(f"metrics: {text!r} is not an address; write HOST:PORT, such as 127.0.0.1:9100")
+    return host.strip("[]") or "127.0.0.1", int(port)
