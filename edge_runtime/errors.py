@@ -29,6 +29,10 @@ class BackendError(EdgeRuntimeError):
     """An inference backend cannot load or run a model as asked."""
 
 
+class ImageError(EdgeRuntimeError):
+    """An image cannot be given to a model: gray, empty, not 8-bit, or its file cannot be read."""
+
+
 class DecodeError(EdgeRuntimeError):
     """A model's outputs do not have the layout that its manifest declares."""
 
@@ -37,3 +41,7 @@ class MissingDependency(EdgeRuntimeError):
     """An optional part is not installed; the text names the extra that brings it."""
 
     exit_code = 2
+
+
+class AnnotationError(EdgeRuntimeError):
+    """An annotated video or a contact sheet cannot be written; what it shows is not affected."""
