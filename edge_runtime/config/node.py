@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from edge_runtime.config.base import ConfigModel, Fraction, Name, PositiveSeconds
+from edge_runtime.config.base import ConfigModel, Fraction, Name, PositiveSeconds, Seconds
 from edge_runtime.config.rules import Polygon, RuleConfig, Units, check_polygon
 from edge_runtime.config.source import SourceConfig
 from edge_runtime.protocol import MAX_EVENT_BYTES, DataClass
@@ -62,6 +62,8 @@ class TrackingConfig(ConfigModel):
         new: a new track needs at least this score.
         confirm: detections needed before a track counts.
         lost: seconds that a track may go unseen before it is forgotten.
+        coast: seconds that an unseen track is still reported, at its predicted place, so that a missed detection
+            does not empty a zone; one missed frame is bridged however long the frame interval; 0 turns it off.
     """
 
     high: Fraction = 0.6
@@ -69,6 +71,7 @@ class TrackingConfig(ConfigModel):
     new: Fraction = 0.7
     confirm: Annotated[int, Field(ge=1, le=100)] = 2
     lost: PositiveSeconds = 3.0
+    coast: Seconds = 0.5
 
 
 class CameraConfig(ConfigModel):

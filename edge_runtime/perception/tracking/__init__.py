@@ -1,1 +1,5 @@
-"""Multi-object tracking."""
+"""Multi-object tracking: detections of frame after frame become tracks with ids."""
+
+from edge_runtime.perception.tracking.tracker import Tracker
+
+__all__ = ["Tracker"]
