@@ -2,16 +2,34 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from edge_runtime.config.base import ConfigModel, Fraction, Name, PositiveSeconds, Seconds
+from edge_runtime.config.base import (
+    ConfigModel,
+    Flag,
+    Fraction,
+    Integer,
+    Name,
+    PositiveSeconds,
+    Real,
+    Seconds,
+    Text,
+)
+from edge_runtime.config.checks import cross_checks
+from edge_runtime.config.problem import format_location
 from edge_runtime.config.rules import Polygon, RuleConfig, Units, check_polygon
 from edge_runtime.config.source import SourceConfig
 from edge_runtime.protocol import MAX_EVENT_BYTES, DataClass
 
 
 class PrivacyMask(ConfigModel):
-    """A polygon blacked out right after decoding, before inference, evidence and annotation."""
+    """A polygon blacked out right after decoding, before inference, evidence and annotation.
+
+    Attributes:
+        polygon: at least 3 points [x, y].
+        units: of the polygon: `relative` runs from 0 to 1 of the frame's width and height, `pixels` counts
+            pixels of the frame after rotation.
+    """
 
     polygon: Polygon
     units: Units = "relative"
@@ -40,18 +58,18 @@ class ModelConfig(ConfigModel):
         accept_licences: SPDX ids beyond the permissive ones that a person has accepted.
     """
 
-    package: str
-    providers: tuple[Literal["cpu", "cuda", "tensorrt"], ...] = ("cpu",)
-    require_gpu: bool = False
-    threads: Annotated[int, Field(ge=0, le=256)] = 0
-    spinning: bool = False
+    package: Text
+    providers: Annotated[tuple[Literal["cpu", "cuda", "tensorrt"], ...], Field(min_length=1)] = ("cpu",)
+    require_gpu: Flag = False
+    threads: Annotated[Integer, Field(ge=0, le=256)] = 0
+    spinning: Flag = False
     mode: Literal["auto", "latency", "throughput"] = "auto"
     score: Fraction | None = None
     nms_iou: Fraction | None = None
-    batch: Annotated[int, Field(ge=1, le=256)] = 8
+    batch: Annotated[Integer, Field(ge=1, le=256)] = 8
     timeout: PositiveSeconds = 10.0
-    max_age_days: Annotated[int, Field(ge=1)] | None = None
-    accept_licences: tuple[str, ...] = ()
+    max_age_days: Annotated[Integer, Field(ge=1)] | None = None
+    accept_licences: tuple[Text, ...] = ()
 
 
 class TrackingConfig(ConfigModel):
@@ -69,7 +87,7 @@ class TrackingConfig(ConfigModel):
     high: Fraction = 0.6
     low: Fraction = 0.1
     new: Fraction = 0.7
-    confirm: Annotated[int, Field(ge=1, le=100)] = 2
+    confirm: Annotated[Integer, Field(ge=1, le=100)] = 2
     lost: PositiveSeconds = 3.0
     coast: Seconds = 0.5
 
@@ -78,6 +96,11 @@ class CameraConfig(ConfigModel):
     """One camera: where its frames come from, what may be seen, what counts.
 
     Attributes:
+        source: where its frames come from; `kind` says which fields it takes.
+        model: name of one of `models`.
+        masks: what is blacked out before anything looks at a frame.
+        tracking: how detections become tracks.
+        rules: what counts as an event; rule names differ within a camera.
         data_class: how sensitive what it sees is; without it everything is `unknown`, handled as restricted.
     """
 
@@ -88,64 +111,89 @@ class CameraConfig(ConfigModel):
     tracking: TrackingConfig = TrackingConfig()
     rules: tuple[RuleConfig, ...] = ()
 
-    @field_validator("rules")
-    @classmethod
-    def _unique(cls, value: tuple[RuleConfig, ...]) -> tuple[RuleConfig, ...]:
-        names = [rule.name for rule in value]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"rule names must differ; used more than once: {', '.join(twice)}")
-        return value
-
 
 class EvidenceConfig(ConfigModel):
     """The ring of crops on disk.
 
     Attributes:
+        directory: where the crops are kept, relative to the configuration file.
         quota_bytes: the oldest crops are deleted beyond this.
         max_bytes: one crop is at most this large; quality and then size go down until it fits.
         margin: added around the box, as a fraction of its size.
     """
 
-    directory: str
-    quota_bytes: Annotated[int, Field(ge=65_536)] = 64 * 1024 * 1024
-    max_bytes: Annotated[int, Field(ge=2048, le=4 * 1024 * 1024)] = 65_536
-    margin: Annotated[float, Field(ge=0, le=2)] = 0.15
+    directory: Text
+    quota_bytes: Annotated[Integer, Field(ge=65_536)] = 64 * 1024 * 1024
+    max_bytes: Annotated[Integer, Field(ge=2048, le=4 * 1024 * 1024)] = 65_536
+    margin: Annotated[Real, Field(ge=0, le=2)] = 0.15
 
 
 class EventsConfig(ConfigModel):
-    """Where events go and how large one may be."""
+    """Where events go and how large one may be.
 
-    file: str | None = None
-    max_bytes: Annotated[int, Field(ge=512, le=65_536)] = MAX_EVENT_BYTES
+    Attributes:
+        file: events are appended to it, one JSON object a line; relative to the configuration file.
+        max_bytes: an event that would be larger is refused when built.
+    """
+
+    file: Text | None = None
+    max_bytes: Annotated[Integer, Field(ge=512, le=65_536)] = MAX_EVENT_BYTES
 
 
 class DeviceProfile(ConfigModel):
-    """The limits of the device itself; all five must be known before it goes into the field (R000-08)."""
+    """The limits of the device itself; all five must be known before it goes into the field (R000-08).
 
-    power_watts: Annotated[float, Field(gt=0)]
-    max_temperature_c: Annotated[float, Field(gt=0, le=150)]
-    sensor_bandwidth_mbps: Annotated[float, Field(gt=0)]
+    Attributes:
+        power_watts: what the device may draw.
+        max_temperature_c: the hottest it may become, in degrees Celsius.
+        sensor_bandwidth_mbps: what all its cameras together deliver, in megabits per second.
+        link: how the device is connected.
+        response_deadline_ms: from capture to reaction, the longest that its purpose allows.
+    """
+
+    power_watts: Annotated[Real, Field(gt=0)]
+    max_temperature_c: Annotated[Real, Field(gt=0, le=150)]
+    sensor_bandwidth_mbps: Annotated[Real, Field(gt=0)]
     link: Literal["none", "intermittent", "metered", "steady"]
-    response_deadline_ms: Annotated[float, Field(gt=0)]
+    response_deadline_ms: Annotated[Real, Field(gt=0)]
 
 
 class DeviceConfig(ConfigModel):
-    """Who this device is."""
+    """Who this device is.
+
+    Attributes:
+        name: of the device in its fleet.
+        profile: its limits; `edge-runtime preflight` asks for them.
+    """
 
     name: Name = "device"
     profile: DeviceProfile | None = None
 
 
 class LoggingConfig(ConfigModel):
-    """Structured logs on stderr."""
+    """Structured logs on stderr.
+
+    Attributes:
+        level: lines below it are not written.
+        format: `console` is `key=value` for people, `json` one object a line.
+    """
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
 
 
 class NodeConfig(ConfigModel):
-    """The whole file. Paths in it are relative to the file."""
+    """The whole file. Paths in it are relative to the file.
+
+    Attributes:
+        version: of this format.
+        device: who this device is and what it can bear.
+        models: model packages by name.
+        cameras: cameras by name.
+        events: where events go.
+        evidence: the ring of crops on disk; rules with `evidence: true` need it.
+        logging: logs on stderr.
+    """
 
     version: Literal[1] = 1
     device: DeviceConfig = DeviceConfig()
@@ -156,18 +204,12 @@ class NodeConfig(ConfigModel):
     logging: LoggingConfig = LoggingConfig()
 
     @model_validator(mode="after")
-    def _models_exist(self) -> "NodeConfig":
-        for name, camera in self.cameras.items():
-            if camera.model not in self.models:
-                raise ValueError(
-                    f"cameras.{name}.model: there is no model named {camera.model}; "
-                    f"models are {', '.join(sorted(self.models))}"
-                )
-        if self.evidence is None:
-            for name, camera in self.cameras.items():
-                for index, rule in enumerate(camera.rules):
-                    if rule.evidence:
-                        raise ValueError(
-                            f"cameras.{name}.rules[{index}].evidence: needs an evidence section with a directory"
-                        )
+    def _fits_together(self, info: ValidationInfo) -> "NodeConfig":
+        # The loader runs these checks itself, on the file's own data: it locates and lists them all.
+        if not (info.context or {}).get("checked"):
+            found = [
+                f"{format_location(at)}: {text}" for at, text in cross_checks(self.model_dump(mode="json"))
+            ]
+            if found:
+                raise ValueError("; ".join(found))
         return self

@@ -124,11 +124,11 @@ class Tracker:
 
     def _boxes(self, measured: Measured, index: IntArray, source: IntArray) -> FloatArray:
         coasting = (source < 0).nonzero()[0]
-        if not len(coasting):
-            return measured.xyxy.take(source, axis=0)
-        predicted = corners(self._tracks.motion.state[0].take(index[coasting], axis=2)).T
-        if len(coasting) == len(index):
-            return predicted.astype(np.float32)
-        boxes: FloatArray = measured.xyxy.take(source, axis=0)
-        boxes[coasting] = predicted
+        boxes: FloatArray
+        if len(coasting) < len(index):
+            boxes = measured.xyxy.take(source, axis=0)
+        else:
+            boxes = np.empty((len(index), 4), np.float32)
+        if len(coasting):
+            boxes[coasting] = corners(self._tracks.motion.state[0].take(index[coasting], axis=2)).T
         return boxes
