@@ -232,7 +232,7 @@ class Lane:
             frames = self._divert_unusable(frames)
             if frames:
                 self._fill(batch, frames)
-                self._note_prepared(self._clock.monotonic_ns() - begun, len(frames))
+                self._note_prepared(self._clock.monotonic_ns() - begun, frames)
             with self._changed:
                 if frames:
                     batch.ticket = self._take_ticket()
@@ -326,8 +326,10 @@ class Lane:
         batch.frames = frames
         batch.feeds = self._model.feeds(batch.tensor, len(frames))
 
-    def _note_prepared(self, duration_ns: int, frames: int) -> None:
-        self._times.record("preprocess", duration_ns // frames)
+    def _note_prepared(self, duration_ns: int, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            self._times.record("decode", frame.decode_ns, (frame.source,))
+            self._times.record("preprocess", duration_ns // len(frames), (frame.source,))
         self._prepare_ns = duration_ns if not self._prepare_ns else (self._prepare_ns * 3 + duration_ns) // 4
 
     def _take_ticket(self) -> int:
@@ -373,7 +375,7 @@ class Lane:
         with self._changed:
             self._durations.learn(len(batch.frames), duration)
             self.batch_sizes[len(batch.frames)] += 1
-        self._times.record("infer", duration)
+        self._times.record("infer", duration, [frame.source for _, frame in frames])
         return Completed(self._model, frames, tuple(batch.geometries), outputs)
 
     def _still_fresh(self, frames: Sequence[Frame]) -> tuple[tuple[int, Frame], ...]:

@@ -103,7 +103,7 @@ class Pipeline:
                 outcome = NotEvaluated(frame, reason, completed.text, completed.model.manifest.name)
             else:
                 outcome = self._decode(completed, index, frame)
-            self._times.record("age", self._clock.monotonic_ns() - frame.capture_ns)
+            self._times.record("age", self._clock.monotonic_ns() - frame.capture_ns, (frame.source,))
             self._consumer.take(outcome)
 
     def _decode(self, completed: Completed, index: int, frame: Frame) -> Outcome:
@@ -117,7 +117,7 @@ class Pipeline:
             detections = completed.model.postprocessor(outputs, index, geometry)
         except DecodeError as error:
             return NotEvaluated(frame, Unseen.LAYOUT, str(error), name)
-        self._times.record("postprocess", self._clock.monotonic_ns() - begun)
+        self._times.record("postprocess", self._clock.monotonic_ns() - begun, (frame.source,))
         if detections.nonfinite > 0 and len(detections) == 0:
             run = self._nonfinite_run.get(frame.source, 0) + 1
             self._nonfinite_run[frame.source] = run

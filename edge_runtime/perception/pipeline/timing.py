@@ -1,7 +1,7 @@
 """Where the time goes: durations by stage, bounded in memory, read while being written."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,16 +34,16 @@ class StageTimes:
     """Collects durations; `record` may be called from any thread.
 
     Args:
-        listener: also told each (stage, seconds), for metrics.
+        listener: also told each (stage, camera, seconds), for metrics.
     """
 
-    def __init__(self, listener: Callable[[str, float], None] | None = None) -> None:
+    def __init__(self, listener: Callable[[str, str, float], None] | None = None) -> None:
         self._lock = threading.Lock()
         self._stages: dict[str, _Stage] = {}
         self._listener = listener
 
-    def record(self, stage: str, duration_ns: int) -> None:
-        """Add one duration of `stage`."""
+    def record(self, stage: str, duration_ns: int, cameras: Sequence[str]) -> None:
+        """Add one duration of `stage`; `cameras` are those whose frames spent it, several in a batch."""
         with self._lock:
             entry = self._stages.get(stage)
             if entry is None:
@@ -52,7 +52,8 @@ class StageTimes:
             entry.count += 1
             entry.total_ns += duration_ns
         if self._listener is not None:
-            self._listener(stage, duration_ns / 1e9)
+            for camera in cameras:
+                self._listener(stage, camera, duration_ns / 1e9)
 
     def summary(self) -> dict[str, StageSummary]:
         """All stages so far, in the order in which they first appeared."""

@@ -1,0 +1,234 @@
+"""One configuration measured: both modes of execution against bare loops, and where the time of a frame goes."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edge_runtime.benchmark.bare import BareLoop, BareOptions
+from edge_runtime.benchmark.pairs import PairedRatio, measure_pairs, timed
+from edge_runtime.clock import Clock, SystemClock
+from edge_runtime.config import LoadedConfig
+from edge_runtime.errors import ConfigError, SourceError
+from edge_runtime.node import Node, ReadyModel, load_models
+from edge_runtime.node.models import plays_every_frame
+from edge_runtime.perception.backends import Tensor
+from edge_runtime.perception.model import LoadedModel
+from edge_runtime.perception.pipeline import StageSummary, choose_execution, usable_cores
+from edge_runtime.sources import open_source
+
+_FEEDS = 8
+_FEED_STRIDE = 8
+_FIRST_FRAME_TIMEOUT_S = 20.0
+_BARE_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ModeReport:
+    """One mode of execution.
+
+    Attributes:
+        execution: in words, with threads and runs in flight.
+        reference: the bare loop that it was paired with, in words.
+        stages: durations by stage, over all passes.
+        utilisation: share of the time in which the model was running, over all runs in flight.
+    """
+
+    execution: str
+    reference: str
+    pairs: PairedRatio
+    stages: Mapping[str, StageSummary]
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkReport:
+    """Everything that `edge-runtime bench` prints.
+
+    Attributes:
+        bare_fps: medians of the single-stream bare loops by their options.
+    """
+
+    model: str
+    cores: int
+    frames_per_pass: int
+    bare_fps: Mapping[str, float]
+    latency: ModeReport
+    throughput: ModeReport
+
+
+def run_benchmark(
+    loaded: LoadedConfig,
+    *,
+    pairs: int,
+    seconds: float,
+    progress: Callable[[str], None],
+) -> BenchmarkReport:
+    """Measure a configuration whose cameras are recordings and share one model.
+
+    Args:
+        loaded: the configuration.
+        pairs: pairs for each of the two ratios.
+        seconds: about how long one pass takes.
+        progress: told what is being done.
+
+    Raises:
+        ConfigError: several models, or a source that does not play every frame.
+    """
+    name = _only_model(loaded)
+    clock: Clock = SystemClock()
+    latency = _in_mode(loaded, name, "latency")
+    throughput = _in_mode(loaded, name, "throughput")
+    progress("loading the model")
+    models = {"latency": load_models(latency.config, loaded.base)}
+    try:
+        models["throughput"] = load_models(throughput.config, loaded.base)
+        model = models["latency"][name].model
+        feeds = _feeds(loaded, model, clock)
+        loops = _bare_loops(loaded, name, model, feeds)
+        frames = _frames_per_pass(clock, loops[0], seconds)
+        progress("bare loops")
+        bare_fps = _bare_fps(clock, loops, frames)
+        best = max(loops, key=lambda loop: bare_fps[loop.options.name])
+        equal = next(
+            loop for loop in loops if loop.options == _options(models["latency"][name], loaded, name)
+        )
+        how = {"frames": frames, "pairs": pairs, "clock": clock, "progress": progress}
+        reports = {
+            "latency": _mode(latency, models["latency"], name, equal, **how),
+            "throughput": _mode(throughput, models["throughput"], name, best, **how),
+        }
+        return BenchmarkReport(
+            model=model.manifest.name,
+            cores=usable_cores(),
+            frames_per_pass=frames,
+            bare_fps=bare_fps,
+            latency=reports["latency"],
+            throughput=reports["throughput"],
+        )
+    finally:
+        for ready in models.values():
+            for loaded_model in ready.values():
+                loaded_model.model.close()
+
+
+def _only_model(loaded: LoadedConfig) -> str:
+    used = sorted({camera.model for camera in loaded.config.cameras.values()})
+    if len(used) > 1:
+        raise ConfigError(f"bench compares one model, this configuration uses {len(used)}: {', '.join(used)}")
+    for name, camera in loaded.config.cameras.items():
+        if not plays_every_frame(camera):
+            raise ConfigError(
+                f"cameras.{name}.source: bench needs a recording of which every frame is taken "
+                "(kind file, images, playlist or synthetic, with pacing: every_frame)"
+            )
+    return used[0]
+
+
+def _in_mode(loaded: LoadedConfig, name: str, mode: str) -> LoadedConfig:
+    settings = loaded.config.models[name]
+    changed = settings.model_copy(
+        update={"mode": mode, "threads": settings.threads if mode == "latency" else 0}
+    )
+    config = loaded.config.model_copy(update={"models": {**loaded.config.models, name: changed}})
+    return replace(loaded, config=config)
+
+
+def _options(ready: ReadyModel, loaded: LoadedConfig, name: str) -> BareOptions:
+    return BareOptions(ready.execution.threads, spinning=loaded.config.models[name].spinning)
+
+
+def _bare_loops(
+    loaded: LoadedConfig, name: str, model: LoadedModel, feeds: Sequence[Mapping[str, Tensor]]
+) -> list[BareLoop]:
+    settings = loaded.config.models[name]
+    cores = usable_cores()
+    equal = choose_execution("latency", settings.threads, every_frame=True, cores=cores)
+    options = {
+        BareOptions(1, spinning=False),
+        BareOptions(cores, spinning=False),
+        BareOptions(cores, spinning=True),
+        BareOptions(equal.threads, spinning=settings.spinning),
+    }
+    ordered = sorted(options, key=lambda option: (option.threads, option.spinning))
+    return [BareLoop(model.package.weights, option, feeds, settings.providers) for option in ordered]
+
+
+def _feeds(loaded: LoadedConfig, model: LoadedModel, clock: Clock) -> list[Mapping[str, Tensor]]:
+    """Real frames of the first camera, preprocessed one by one into tensors of their own."""
+    name, camera = next(iter(loaded.config.cameras.items()))
+    runner = open_source(name, camera.source, masks=camera.masks, base=loaded.base, clock=clock)
+    runner.start()
+    feeds: list[Mapping[str, Tensor]] = []
+    deadline = time.monotonic() + _FIRST_FRAME_TIMEOUT_S
+    try:
+        for index in itertools.count():
+            while (frame := runner.poll()) is None and not runner.finished:
+                if time.monotonic() > deadline:
+                    raise SourceError(f"{name}: no frame within {_FIRST_FRAME_TIMEOUT_S:g} s")
+                time.sleep(0.001)
+            if frame is None or len(feeds) == _FEEDS:
+                break
+            if index % _FEED_STRIDE == 0:
+                tensor = model.preprocessor.allocate(1)
+                model.preprocessor.fill(frame.image, tensor, 0, None)
+                feeds.append(model.feeds(tensor, 1))
+    finally:
+        runner.stop(5.0)
+    if not feeds:
+        raise SourceError(f"{name}: the source gave no frame: {runner.status().error or 'it is empty'}")
+    return feeds
+
+
+def _frames_per_pass(clock: Clock, loop: BareLoop, seconds: float) -> int:
+    loop.run(2)
+    rate = timed(clock, lambda: loop.run(6)).fps
+    return int(np.clip(rate * seconds, 16, 5000))
+
+
+def _bare_fps(clock: Clock, loops: Sequence[BareLoop], frames: int) -> dict[str, float]:
+    rates: dict[str, list[float]] = {loop.options.name: [] for loop in loops}
+    for _ in range(_BARE_ROUNDS):
+        for loop in loops:
+            rates[loop.options.name].append(timed(clock, lambda loop=loop: loop.run(frames)).fps)  # type: ignore[misc]
+    return {name: statistics.median(values) for name, values in rates.items()}
+
+
+def _mode(
+    loaded: LoadedConfig,
+    models: Mapping[str, ReadyModel],
+    name: str,
+    reference: BareLoop,
+    *,
+    frames: int,
+    pairs: int,
+    clock: Clock,
+    progress: Callable[[str], None],
+) -> ModeReport:
+    execution = models[name].execution
+    share = max(1, frames // len(loaded.config.cameras))
+    stages: dict[str, StageSummary] = {}
+    utilisation: list[float] = []
+
+    def ours() -> int:
+        snapshot = Node(loaded, models, max_frames=share).run()
+        stages.update(snapshot.stages)
+        infer = snapshot.stages.get("infer")
+        if infer is not None:
+            utilisation.append(infer.total_ms / 1e3 / snapshot.seconds / execution.workers)
+        return snapshot.frames
+
+    count = itertools.count(1)
+    ours()
+    ratio = measure_pairs(
+        clock,
+        ours,
+        lambda: reference.run(frames),
+        pairs,
+        progress=lambda: progress(f"{execution.mode}: pair {next(count)} of {pairs}"),
+    )
+    words = f"{execution.workers} run(s) in flight, {execution.threads} thread(s) each"
+    return ModeReport(words, reference.options.name, ratio, dict(stages), statistics.median(utilisation))

@@ -1,0 +1,189 @@
+"""`edge-runtime run`: cameras, models and rules of one configuration, until they end or are told to."""
+
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edge_runtime.errors import EdgeRuntimeError
+
+if TYPE_CHECKING:
+    from edge_runtime.annotation import Recorder
+    from edge_runtime.config import LoadedConfig
+    from edge_runtime.node import Node, ReadyModel, RunSnapshot
+    from edge_runtime.telemetry.metrics import Metrics
+
+_SWITCH_INTERVAL_S = 0.0005
+"""Python passes the interpreter from thread to thread every 5 ms by default, half a fast inference: the thread
+that feeds the model would wait that long behind another's bookkeeping."""
+
+
+class RunFailed(EdgeRuntimeError):
+    """A camera failed for good, or what was asked for could not be written."""
+
+
+def run(
+    config: Annotated[Path, typer.Argument(help="Configuration file.")],
+    events: Annotated[
+        str | None,
+        typer.Option("--events", metavar="FILE", help="Append events here as NDJSON; - is stdout."),
+    ] = None,
+    annotate: Annotated[
+        Path | None,
+        typer.Option("--annotate", metavar="FILE", help="Write an annotated video; one for each camera."),
+    ] = None,
+    sheet: Annotated[
+        Path | None,
+        typer.Option("--contact-sheet", metavar="FILE", help="Write a PNG with a tile for each event."),
+    ] = None,
+    max_frames: Annotated[
+        int | None,
+        typer.Option("--max-frames", min=1, help="Take no more than so many frames of each camera."),
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option("--summary", metavar="FILE", help="Write the summary here as JSON.")
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here.")
+    ] = None,
+) -> int:
+    """Run cameras, models and rules of one configuration."""
+    import cv2
+
+    from edge_runtime.cli.live import live_view, print_summary
+    from edge_runtime.config import load_config
+    from edge_runtime.events import NdjsonSink
+    from edge_runtime.node import Node, load_models
+    from edge_runtime.telemetry import configure_logging
+
+    loaded = load_config(config)
+    configure_logging(loaded.config.logging.level, loaded.config.logging.format)
+    cv2.setNumThreads(1)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    target = events if events is not None else _events_file(loaded)
+    with contextlib.ExitStack() as stack:
+        sinks = [NdjsonSink(target)] if target is not None else []
+        for sink in sinks:
+            stack.callback(sink.close)
+        numbers = stack.enter_context(_serving(metrics, loaded.digest))
+        models = load_models(loaded.config, loaded.base)
+        for ready in models.values():
+            stack.callback(ready.model.close)
+        recorders = _recorders(loaded, models, annotate, sheet)
+        for recorder in recorders.values():
+            stack.callback(recorder.close)
+        node = Node(loaded, models, sinks=sinks, observers=recorders, metrics=numbers, max_frames=max_frames)
+        with _stopping_on_signals(node), live_view(node, quiet=target == "-"):
+            result = node.run()
+        troubles = [sink.trouble for sink in sinks if sink.failed]
+        troubles += [status.error for r in recorders.values() if (status := r.close()).error]
+    if summary is not None:
+        _write_summary(summary, result)
+    print_summary(result, to_stderr=target == "-")
+    failed = [f"camera {name}: {c.error}" for name, c in result.cameras.items() if c.state == "failed"]
+    problems = [text for text in (*failed, *troubles) if text]
+    if problems:
+        raise RunFailed("\n".join(problems))
+    return 0
+
+
+def _events_file(loaded: "LoadedConfig") -> str | None:
+    """The configured file, relative to the configuration."""
+    name = loaded.config.events.file
+    return name if name is None or name == "-" else str(loaded.base / name)
+
+
+@contextlib.contextmanager
+def _serving(address: str | None, digest: str) -> Iterator["Metrics | None"]:
+    if address is None:
+        yield None
+        return
+    from edge_runtime.telemetry.metrics import Metrics, parse_address
+
+    numbers = Metrics(digest)
+    with numbers.serve(*parse_address(address)):
+        yield numbers
+
+
+def _recorders(
+    loaded: "LoadedConfig", models: "dict[str, ReadyModel]", video: Path | None, sheet: Path | None
+) -> "dict[str, Recorder]":
+    """One recorder for each camera, when a video or a contact sheet is wanted."""
+    if video is None and sheet is None:
+        return {}
+    from edge_runtime.annotation import Annotator, ContactSheet, Recorder, VideoWriter
+    from edge_runtime.node.models import plays_every_frame
+
+    recorders = {}
+    for name, camera in loaded.config.cameras.items():
+        alone = len(loaded.config.cameras) == 1
+        labels = models[camera.model].model.manifest.labels
+        recorders[name] = Recorder(
+            Annotator(labels, camera.rules, camera.masks, trail_s=1.5),
+            video=None if video is None else VideoWriter(_own(video, name, alone=alone)),
+            sheet=None if sheet is None else ContactSheet(),
+            sheet_path=None if sheet is None else _own(sheet, name, alone=alone),
+            title=f"{loaded.config.device.name} / {name}",
+            wait=plays_every_frame(camera),
+        )
+    return recorders
+
+
+def _own(path: Path, camera: str, *, alone: bool) -> Path:
+    """The path itself for a single camera, else with the camera's name before the suffix."""
+    return path if alone else path.with_name(f"{path.stem}-{camera}{path.suffix}")
+
+
+@contextlib.contextmanager
+def _stopping_on_signals(node: "Node") -> Iterator[None]:
+    """The first SIGINT or SIGTERM ends the run cleanly; a second one falls back to Python's own handling."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        node.request_stop()
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def summary_json(result: "RunSnapshot") -> dict[str, Any]:
+    """The run as plain data, for `--summary` and for tests."""
+    return {
+        "seconds": round(result.seconds, 3),
+        "frames": result.frames,
+        "fps": round(result.fps, 2),
+        "interrupted": result.interrupted,
+        "cameras": {name: asdict(camera) for name, camera in result.cameras.items()},
+        "stages_ms": {
+            name: {
+                "count": s.count,
+                "total": round(s.total_ms, 3),
+                "p50": round(s.p50_ms, 4),
+                "p95": round(s.p95_ms, 4),
+                "p99": round(s.p99_ms, 4),
+            }
+            for name, s in result.stages.items()
+        },
+    }
+
+
+def _write_summary(path: Path, result: "RunSnapshot") -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(summary_json(result), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RunFailed(f"{path}: the summary cannot be written: {error.strerror}") from error

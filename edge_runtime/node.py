@@ -1,1 +1,0 @@
-"""The composition root: what runs on the device and how it is wired."""

@@ -1,0 +1,155 @@
+"""One camera from outcomes to events: a tracker per epoch, the rules, the sinks and whoever watches."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+from edge_runtime.clock import Clock
+from edge_runtime.config.node import CameraConfig
+from edge_runtime.events import EventDesk, Unobserved
+from edge_runtime.perception.detections import Tracks
+from edge_runtime.perception.pipeline import Evaluated, NotEvaluated, Outcome, StageTimes, Unseen
+from edge_runtime.perception.tracking import Tracker
+from edge_runtime.protocol import EventRecord
+from edge_runtime.sources import Frame, SourceRunner, SourceState
+
+_REASONS = {
+    Unseen.DARK: Unobserved.DARK,
+    Unseen.FROZEN: Unobserved.FROZEN,
+    Unseen.TIMEOUT: Unobserved.INFERENCE_FAILED,
+    Unseen.ERROR: Unobserved.INFERENCE_FAILED,
+    Unseen.LAYOUT: Unobserved.INFERENCE_FAILED,
+    Unseen.NONFINITE: Unobserved.INFERENCE_FAILED,
+}
+
+_SILENT_STATES = {
+    SourceState.STALLED: Unobserved.STALLED,
+    SourceState.RECONNECTING: Unobserved.LOST,
+    SourceState.FAILED: Unobserved.LOST,
+}
+
+
+class EventSink(Protocol):
+    """Takes every event revision, in order."""
+
+    def write(self, event: EventRecord) -> bool:
+        """Keep or forward one revision; False, and counted by the sink, when that failed."""
+        ...
+
+
+class FrameObserver(Protocol):
+    """Sees every frame of one camera after its rules ran; `edge_runtime.annotation.Recorder` is one."""
+
+    def add(
+        self, frame: Frame, tracks: Tracks | None, events: Sequence[EventRecord], notice: str | None
+    ) -> None:
+        """Called from the evaluator's thread: be quick or queue.
+
+        Args:
+            frame: as evaluated, masks applied.
+            tracks: None where the frame was not evaluated.
+            events: revisions that it caused.
+            notice: why it was not evaluated.
+        """
+        ...
+
+
+class CameraDesk:
+    """Follows one camera. Used from the evaluator's thread only.
+
+    Args:
+        name: of the camera.
+        config: its section.
+        runner: its source, for its state.
+        events: its rules.
+        sinks: where events go.
+        observer: who looks at its frames.
+        times: where durations go.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: CameraConfig,
+        runner: SourceRunner,
+        events: EventDesk,
+        *,
+        sinks: Sequence[EventSink],
+        observer: FrameObserver | None,
+        times: StageTimes,
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self.runner = runner
+        self.events = events
+        self.frames: Counter[str] = Counter()
+        self.happenings: Counter[str] = Counter()
+        self.nonfinite = 0
+        self.followed = 0
+        self.age_ns = 0
+        self._config = config
+        self._sinks = sinks
+        self._observer = observer
+        self._times = times
+        self._clock = clock
+        self._tracker = Tracker(config.tracking)
+        self._epoch: int | None = None
+
+    def take(self, outcome: Outcome) -> list[EventRecord]:
+        """One frame's outcome; returns the event revisions that it caused."""
+        tracks: Tracks | None
+        if isinstance(outcome, Evaluated):
+            events, tracks = self._evaluated(outcome)
+        else:
+            events, tracks = self._not_evaluated(outcome), None
+        self.followed = 0 if tracks is None else len(tracks)
+        self.age_ns = self._clock.monotonic_ns() - outcome.frame.capture_ns
+        self._emit(events)
+        if self._observer is not None:
+            notice = outcome.text if isinstance(outcome, NotEvaluated) else None
+            self._observer.add(outcome.frame, tracks, events, notice)
+        return events
+
+    def tick(self) -> list[EventRecord]:
+        """Look whether the source has fallen silent; that is not the same as seeing nothing."""
+        status = self.runner.status()
+        reason = _SILENT_STATES.get(status.state)
+        if reason is None:
+            return []
+        events = self.events.unobserved(reason, self._clock.monotonic_ns(), status.error)
+        self._emit(events)
+        return events
+
+    def finish(self, *, interrupted: bool) -> list[EventRecord]:
+        """End what is open: `interrupted` where the run was stopped, not the recording over."""
+        events = self.events.finish(interrupted=interrupted)
+        self._emit(events)
+        return events
+
+    def _evaluated(self, outcome: Evaluated) -> tuple[list[EventRecord], Tracks]:
+        frame, detections = outcome.frame, outcome.detections
+        self.frames["evaluated"] += 1
+        self.nonfinite += detections.nonfinite
+        if frame.epoch != self._epoch:
+            # ids, velocities and ages of another epoch mean nothing in this one (bug kind 13)
+            self._epoch = frame.epoch
+            self._tracker = Tracker(self._config.tracking)
+        begun = self._clock.monotonic_ns()
+        tracks = self._tracker.update(detections, frame.media_ns)
+        tracked = self._clock.monotonic_ns()
+        events = self.events.observe(frame, tracks)
+        self._times.record("track", tracked - begun, (self.name,))
+        self._times.record("rules", self._clock.monotonic_ns() - tracked, (self.name,))
+        return events, tracks
+
+    def _not_evaluated(self, outcome: NotEvaluated) -> list[EventRecord]:
+        self.frames[outcome.reason.value] += 1
+        return self.events.unobserved(_REASONS[outcome.reason], outcome.frame.capture_ns, outcome.text)
+
+    def _emit(self, events: Sequence[EventRecord]) -> None:
+        for event in events:
+            if event.revision == 1:
+                self.happenings[event.rule] += 1
+            for sink in self._sinks:
+                sink.write(event)

@@ -1,0 +1,84 @@
+"""Models of a configuration, opened, checked against what a person accepted, loaded and warmed up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.config.node import CameraConfig, ModelConfig, NodeConfig
+from edge_runtime.packages import ensure_weights, open_package, require_licence
+from edge_runtime.perception.model import LoadedModel, load_model
+from edge_runtime.perception.pipeline import Execution, choose_execution, usable_cores
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyModel:
+    """A loaded model and how it is to be run."""
+
+    model: LoadedModel
+    execution: Execution
+
+
+def plays_every_frame(camera: CameraConfig) -> bool:
+    """Whether the camera is a recording whose every frame waits to be taken."""
+    return getattr(camera.source, "pacing", None) == "every_frame"
+
+
+def execution_of(config: NodeConfig, name: str) -> Execution:
+    """How model `name` of the configuration runs on this machine."""
+    cameras = [camera for camera in config.cameras.values() if camera.model == name]
+    settings = config.models[name]
+    return choose_execution(
+        settings.mode,
+        settings.threads,
+        every_frame=bool(cameras) and all(plays_every_frame(camera) for camera in cameras),
+        cores=usable_cores(),
+    )
+
+
+def lowest_score(config: NodeConfig, name: str, deployed: float) -> float:
+    """The score down to which boxes are decoded: trackers match weak detections to known tracks."""
+    lows = [camera.tracking.low for camera in config.cameras.values() if camera.model == name]
+    return min([deployed, *lows])
+
+
+def load_models(config: NodeConfig, base: Path) -> Mapping[str, ReadyModel]:
+    """Load every model that a camera uses.
+
+    Args:
+        config: validated.
+        base: folder that package paths are relative to.
+
+    Raises:
+        PackageError: a package does not open, or its licence was not accepted.
+        BackendError: a model does not load or run as asked.
+    """
+    used = {camera.model for camera in config.cameras.values()}
+    ready: dict[str, ReadyModel] = {}
+    try:
+        for name in sorted(used):
+            ready[name] = _load(config, name, config.models[name], base)
+    except BaseException:
+        for loaded in ready.values():
+            loaded.model.close()
+        raise
+    return ready
+
+
+def _load(config: NodeConfig, name: str, settings: ModelConfig, base: Path) -> ReadyModel:
+    path = base / settings.package
+    if path.is_dir():
+        ensure_weights(path)
+    package = open_package(path)
+    require_licence(package.manifest, settings.accept_licences)
+    execution = execution_of(config, name)
+    deployed = package.manifest.thresholds.score if settings.score is None else settings.score
+    model = load_model(
+        package,
+        providers=settings.providers,
+        require_gpu=settings.require_gpu,
+        threads=execution.threads,
+        spinning=settings.spinning,
+        score=lowest_score(config, name, deployed),
+        nms_iou=settings.nms_iou,
+    )
+    return ReadyModel(model, execution)

@@ -1,0 +1,233 @@
+"""The composition root: one configuration wired into sources, lanes, desks and sinks, and run to its end."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from edge_runtime.clock import NS_PER_S, Clock, SystemClock
+from edge_runtime.config import LoadedConfig
+from edge_runtime.config.node import CameraConfig
+from edge_runtime.events import EventDesk, EvidenceRing
+from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
+from edge_runtime.node.models import ReadyModel
+from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
+from edge_runtime.perception.pipeline import Lane, LaneSource, Outcome, Pipeline, StageTimes
+from edge_runtime.protocol import EventRecord
+from edge_runtime.sources import SourceRunner, open_source
+from edge_runtime.telemetry.metrics import STAGES, Metrics
+
+_STOP_TIMEOUT_S = 5.0
+_RECENT_EVENTS = 8
+_RESULTS_PER_WORKER = 2
+
+
+class Node:
+    """One run of one configuration.
+
+    Args:
+        loaded: the configuration, its folder and its digest.
+        models: from `load_models`; they stay the caller's, so that several runs may share them.
+        sinks: where events go.
+        observers: who looks at the frames of a camera, by its name.
+        metrics: told everything, if given.
+        max_frames: take no more than so many frames of each camera.
+        clock: monotonic time.
+
+    Raises:
+        SourceError: a source cannot be set up as configured.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        models: Mapping[str, ReadyModel],
+        *,
+        sinks: Sequence[EventSink] = (),
+        observers: Mapping[str, FrameObserver] | None = None,
+        metrics: Metrics | None = None,
+        max_frames: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._loaded = loaded
+        self._models = models
+        self._metrics = metrics
+        self._sinks = sinks
+        self._observers = observers or {}
+        self._recent: deque[EventRecord] = deque(maxlen=_RECENT_EVENTS)
+        self._started_ns = self._clock.monotonic_ns()
+        self._ended_ns: int | None = None
+        self._interrupted = False
+        self.times = StageTimes(None if metrics is None else self._measured)
+        workers = max(ready.execution.workers for ready in models.values())
+        self._pipeline = Pipeline(
+            self, times=self.times, clock=self._clock, depth=workers * _RESULTS_PER_WORKER
+        )
+        evidence = loaded.config.evidence
+        self._ring = (
+            None
+            if evidence is None
+            else EvidenceRing(
+                loaded.base / evidence.directory,
+                quota_bytes=evidence.quota_bytes,
+                max_bytes=evidence.max_bytes,
+                margin=evidence.margin,
+                clock=self._clock,
+            )
+        )
+        self._runners = {name: self._open(name, camera) for name, camera in loaded.config.cameras.items()}
+        self._desks = {name: self._desk(name, camera) for name, camera in loaded.config.cameras.items()}
+        self._lanes = [self._lane(name, ready, max_frames) for name, ready in models.items()]
+
+    def run(self) -> RunSnapshot:
+        """Run until every source has ended, the frame limit is reached, or `request_stop` is called."""
+        self._started_ns = self._clock.monotonic_ns()
+        try:
+            for runner in self._runners.values():
+                runner.start()
+            self._pipeline.run(self._lanes)
+        finally:
+            for runner in self._runners.values():
+                runner.stop(_STOP_TIMEOUT_S)
+            for lane in self._lanes:
+                lane.stop()
+                lane.join(_STOP_TIMEOUT_S)
+            for desk in self._desks.values():
+                self._note(desk.finish(interrupted=self._interrupted))
+            self._ended_ns = self._clock.monotonic_ns()
+            self._export()
+        return self.snapshot()
+
+    def request_stop(self) -> None:
+        """End the run: frames in flight are evaluated, open events are interrupted. Safe in a signal handler."""
+        self._interrupted = True
+        self._pipeline.request_stop()
+
+    # ---- Consumer, called by the pipeline
+
+    def take(self, outcome: Outcome) -> None:
+        """One frame's outcome."""
+        desk = self._desks[outcome.frame.source]
+        self._note(desk.take(outcome))
+        if self._metrics is not None:
+            self._metrics.age(desk.name, desk.age_ns / NS_PER_S)
+
+    def tick(self) -> None:
+        """Time passes."""
+        for desk in self._desks.values():
+            self._note(desk.tick())
+        self._export()
+
+    # ---- seen from outside
+
+    def snapshot(self) -> RunSnapshot:
+        """What is going on, or what came of it; may be called from another thread."""
+        ended = self._ended_ns or self._clock.monotonic_ns()
+        return RunSnapshot(
+            seconds=(ended - self._started_ns) / NS_PER_S,
+            cameras={name: self._camera_snapshot(desk) for name, desk in self._desks.items()},
+            stages=self.times.summary(),
+            recent=tuple(self._recent),
+            interrupted=self._interrupted,
+        )
+
+    def _camera_snapshot(self, desk: CameraDesk) -> CameraSnapshot:
+        status = desk.runner.status()
+        drops = dict(status.drops)
+        for lane in self._lanes:
+            for (camera, cause), count in list(lane.drops.items()):
+                if camera == desk.name:
+                    drops[cause] = drops.get(cause, 0) + count
+        return CameraSnapshot(
+            state=status.state.value,
+            decoded=status.decoded,
+            evaluated=desk.frames["evaluated"],
+            not_evaluated={key: n for key, n in dict(desk.frames).items() if key != "evaluated"},
+            drops=drops,
+            reconnects=status.reconnects,
+            tracks=desk.followed,
+            age_ms=desk.age_ns / 1e6,
+            events=dict(desk.happenings),
+            late=sum(desk.events.counters().late.values()),
+            nonfinite=desk.nonfinite,
+            error=status.error,
+        )
+
+    # ---- wiring
+
+    def _open(self, name: str, camera: CameraConfig) -> SourceRunner:
+        return open_source(name, camera.source, masks=camera.masks, base=self._loaded.base, clock=self._clock)
+
+    def _desk(self, name: str, camera: CameraConfig) -> CameraDesk:
+        model = self._models[camera.model].model
+        events = EventDesk(
+            name,
+            camera.rules,
+            model.manifest.labels,
+            data_class=camera.data_class,
+            model_digest=model.package.digest,
+            config_digest=self._loaded.digest,
+            max_bytes=self._loaded.config.events.max_bytes,
+            clock=self._clock,
+            evidence=self._ring,
+        )
+        return CameraDesk(
+            name,
+            camera,
+            self._runners[name],
+            events,
+            sinks=self._sinks,
+            observer=self._observers.get(name),
+            times=self.times,
+            clock=self._clock,
+        )
+
+    def _lane(self, name: str, ready: ReadyModel, max_frames: int | None) -> Lane:
+        settings = self._loaded.config.models[name]
+        sources = [
+            LaneSource(self._runners[camera], _max_age_ns(config, self._runners[camera]), max_frames)
+            for camera, config in self._loaded.config.cameras.items()
+            if config.model == name
+        ]
+        return Lane(
+            name,
+            ready.model,
+            sources,
+            workers=ready.execution.workers,
+            batch=settings.batch,
+            timeout_s=settings.timeout,
+            deliver=self._pipeline.deliver,
+            times=self.times,
+            clock=self._clock,
+        )
+
+    def _note(self, events: Sequence[EventRecord]) -> None:
+        self._recent.extend(events)
+        if self._metrics is not None:
+            for event in events:
+                self._metrics.event(
+                    event.camera, event.rule, event.state.value, event.severity.value, late=event.late
+                )
+
+    def _measured(self, stage: str, camera: str, seconds: float) -> None:
+        known = next((name for name in STAGES if name == stage), None)
+        if self._metrics is not None and known is not None:
+            self._metrics.stage(known, camera, seconds)
+
+    def _export(self) -> None:
+        if self._metrics is None:
+            return
+        for name, snapshot in self.snapshot().cameras.items():
+            self._metrics.source(
+                name,
+                snapshot.state,
+                reconnects=snapshot.reconnects,
+                decoded=snapshot.decoded,
+                drops=snapshot.drops,
+            )
+
+
+def _max_age_ns(camera: CameraConfig, runner: SourceRunner) -> int | None:
+    if not runner.live:
+        return None
+    age: float = camera.source.max_age if hasattr(camera.source, "max_age") else 0.5
+    return int(age * NS_PER_S)
