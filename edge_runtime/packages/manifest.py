@@ -105,7 +105,7 @@ class HeadSpec(_Strict):
     Attributes:
         outputs: output tensor names in the order the decoder takes them.
         strides: feature strides, for heads that decode a grid; empty infers them from the sizes.
-        reg_max: bins - 1 of a distribution focal loss head; None infers it from the channels.
+        reg_max: bins - 1 of a distribution focal loss head; None is the usual 7.
         first_class_id: id that the model gives to `labels[0]` (1 where class 0 is background).
         nms: `outside` runs ours; `inside` means that the graph already did, or needs none.
         activation: what the class scores still need to become probabilities; None is the family's usual.
