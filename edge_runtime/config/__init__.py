@@ -1,1 +1,19 @@
-"""Validated configuration: one YAML file, strict models, located errors."""
+"""Validated configuration: one YAML file, strict models, located errors, secrets kept out."""
+
+from edge_runtime.config.checks import class_checks, label_checks
+from edge_runtime.config.load import LoadedConfig, load_config
+from edge_runtime.config.node import NodeConfig
+from edge_runtime.config.problem import InvalidConfig, Location, Problem, format_location, parse_location
+
+__all__ = [
+    "InvalidConfig",
+    "LoadedConfig",
+    "Location",
+    "NodeConfig",
+    "Problem",
+    "class_checks",
+    "format_location",
+    "label_checks",
+    "load_config",
+    "parse_location",
+]

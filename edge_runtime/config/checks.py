@@ -1,0 +1,250 @@
+"""What one field alone cannot say: references between sections, ranges that depend on units, order of bounds.
+
+The checks read the plain data of a file, not the models, so that they still run, and list everything, when
+some other field is wrong. They skip what is not of the expected type: the models report that.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from edge_runtime.config.problem import Location
+from edge_runtime.protocol import DataClass
+
+if TYPE_CHECKING:
+    from edge_runtime.config.node import NodeConfig
+
+Finding = tuple[Location, str]
+"""A location and a sentence."""
+
+_MAX_PIXEL = 16_384
+_BOUNDS = (("min_height", "max_height"), ("min_area", "max_area"), ("backoff_first", "backoff_max"))
+
+
+def cross_checks(data: Any) -> Iterator[Finding]:
+    """Every contradiction in the data of one configuration."""
+    models, cameras = _section(data, "models"), _section(data, "cameras")
+    for name, model in models.items():
+        yield from _model(("models", name), _as_section(model))
+    for name, raw in cameras.items():
+        camera, at = _as_section(raw), ("cameras", name)
+        wanted = camera.get("model")
+        if isinstance(wanted, str) and models and wanted not in models:
+            known = ", ".join(sorted(models))
+            yield (*at, "model"), f"there is no model named {wanted}; models are {known}"
+        yield from _source((*at, "source"), _section(camera, "source"))
+        yield from _tracking((*at, "tracking"), _section(camera, "tracking"))
+        size = _frame_size(_section(camera, "source"))
+        for index, mask in enumerate(_list(camera, "masks")):
+            yield from _shape((*at, "masks", index), _as_section(mask), "polygon", size)
+        yield from _rules(at, camera, size, has_evidence=data.get("evidence") is not None)
+    yield from _evidence(_section(data, "evidence"))
+
+
+def _model(at: Location, model: Mapping[str, Any]) -> Iterator[Finding]:
+    providers = [item for item in _list(model, "providers") if isinstance(item, str)]
+    if model.get("require_gpu") is True and not {"cuda", "tensorrt"} & set(providers):
+        yield (*at, "require_gpu"), "needs cuda or tensorrt among providers"
+    yield from _twice((*at, "providers"), providers)
+
+
+def _source(at: Location, source: Mapping[str, Any]) -> Iterator[Finding]:
+    yield from _ordered(at, source)
+    url = source.get("url")
+    authority = re.split(r"[/?#]", url.partition("://")[2])[0] if isinstance(url, str) else ""
+    if "@" in authority:
+        for key in ("username", "password"):
+            if source.get(key) is not None:
+                yield (*at, key), "is given twice: the url holds credentials already"
+    elif source.get("password") is not None and source.get("username") is None:
+        yield (*at, "password"), "needs a username beside it"
+
+
+def _tracking(at: Location, tracking: Mapping[str, Any]) -> Iterator[Finding]:
+    low, high = _number(tracking.get("low", 0.1)), _number(tracking.get("high", 0.6))
+    if tracking and low is not None and high is not None and low > high:
+        yield (
+            (*at, "low" if "low" in tracking else "high"),
+            f"low is {low:g}, more than high, which is {high:g}",
+        )
+
+
+def _rules(
+    at: Location, camera: Mapping[str, Any], size: tuple[float, float] | None, *, has_evidence: bool
+) -> Iterator[Finding]:
+    names: dict[str, int] = {}
+    for index, raw in enumerate(_list(camera, "rules")):
+        rule, here = _as_section(raw), (*at, "rules", index)
+        name = rule.get("name")
+        if isinstance(name, str):
+            if name in names:
+                yield (
+                    (*here, "name"),
+                    f"{name} is the name of rules[{names[name]}] already; rule names must differ",
+                )
+            names.setdefault(name, index)
+        yield from _shape(here, rule, "polygon", size)
+        yield from _shape(here, rule, "line", size)
+        yield from _ordered(here, rule)
+        for key in ("labels", "on"):
+            yield from _twice((*here, key), [item for item in _list(rule, key) if isinstance(item, str)])
+        yield from _twice(
+            (*here, "schedule", "days"),
+            [item for item in _list(_section(rule, "schedule"), "days") if isinstance(item, str)],
+        )
+        if rule.get("evidence") is True and not has_evidence:
+            yield (*here, "evidence"), "needs an evidence section with a directory at the top of the file"
+        at_least, clear_at = _number(rule.get("at_least", 1)), _number(rule.get("clear_at"))
+        if at_least is not None and clear_at is not None and clear_at >= at_least:
+            yield (
+                (*here, "clear_at"),
+                f"must be less than at_least, which is {at_least:g}, or it never clears",
+            )
+        deadline, ttl = _number(rule.get("deadline", 1.0)), _number(rule.get("ttl", 86_400.0))
+        if deadline is not None and ttl is not None and ttl < deadline:
+            key = "ttl" if "ttl" in rule else "deadline"
+            yield (
+                (*here, key),
+                f"ttl ({ttl:g}) is less than deadline ({deadline:g}): events would expire before it",
+            )
+        yield from _class(here, rule.get("data_class"), camera.get("data_class"))
+
+
+def _class(at: Location, rule: Any, camera: Any) -> Iterator[Finding]:
+    try:
+        zone, whole = DataClass(rule), DataClass(camera)
+    except ValueError:
+        return
+    if zone.rank < whole.rank:
+        yield (*at, "data_class"), f"{zone.value} is less careful than the camera's {whole.value}"
+
+
+def _evidence(evidence: Mapping[str, Any]) -> Iterator[Finding]:
+    quota, largest = _number(evidence.get("quota_bytes")), _number(evidence.get("max_bytes", 65_536))
+    if quota is not None and largest is not None and largest > quota:
+        yield ("evidence", "quota_bytes"), f"must hold at least one crop of max_bytes ({largest:.0f})"
+
+
+def _shape(
+    at: Location, section: Mapping[str, Any], key: str, size: tuple[float, float] | None
+) -> Iterator[Finding]:
+    """Points must lie in the frame, in the units that the section states."""
+    units = section.get("units", "relative")
+    points = [
+        (x, y)
+        for point in _list(section, key)
+        if isinstance(point, (list, tuple)) and len(point) == 2
+        for x, y in [(_number(point[0]), _number(point[1]))]
+        if x is not None and y is not None
+    ]
+    if units not in ("relative", "pixels") or not points:
+        return
+    lowest = min(min(point) for point in points)
+    if lowest < 0:
+        yield (*at, key), f"{lowest:g} is outside the frame: points start at 0"
+    if units == "relative":
+        highest = max(max(point) for point in points)
+        if highest > 1:
+            yield (
+                (*at, key),
+                f"{highest:g} is more than 1, where relative units end; for pixels write units: pixels",
+            )
+        return
+    limits = size or (_MAX_PIXEL, _MAX_PIXEL)
+    for axis, side, limit in zip((0, 1), ("wide", "high"), limits, strict=True):
+        highest = max(point[axis] for point in points)
+        if highest > limit:
+            yield (*at, key), f"{highest:g} is outside the frame, which is {limit:g} pixels {side}"
+
+
+def _frame_size(source: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Width and height where the configuration itself decides them."""
+    if source.get("kind") not in ("playlist", "synthetic"):
+        return None
+    fallback = (640, 480) if source["kind"] == "synthetic" else (None, None)
+    width = _number(source.get("width", fallback[0]))
+    height = _number(source.get("height", fallback[1]))
+    return None if width is None or height is None else (width, height)
+
+
+def _ordered(at: Location, section: Mapping[str, Any]) -> Iterator[Finding]:
+    for least, most in _BOUNDS:
+        low, high = _number(section.get(least)), _number(section.get(most))
+        if low is not None and high is not None and low > high:
+            yield (*at, least), f"is {low:g}, more than {most}, which is {high:g}"
+
+
+def _twice(at: Location, values: Sequence[str]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            yield (*at, index), f"{value} is listed twice"
+        seen.add(value)
+
+
+def _section(data: Any, key: str) -> Mapping[str, Any]:
+    return _as_section(data.get(key)) if isinstance(data, Mapping) else {}
+
+
+def _as_section(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(data: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = data.get(key)
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def label_checks(config: "NodeConfig", labels: Mapping[str, Collection[str]]) -> Iterator[Finding]:
+    """Rules that ask for a label which their camera's model does not know.
+
+    Args:
+        config: the validated configuration.
+        labels: the label map of each model that could be opened, by the model's name in the configuration.
+    """
+    for name, camera in config.cameras.items():
+        known = labels.get(camera.model)
+        if known is None:
+            continue
+        for index, rule in enumerate(camera.rules):
+            for position, label in enumerate(rule.labels):
+                if label not in known:
+                    at = ("cameras", name, "rules", index, "labels", position)
+                    yield at, f"the model {camera.model} does not know {label}; {_nearest(label, known)}"
+
+
+def class_checks(config: "NodeConfig", allowed: Mapping[str, Collection[DataClass]]) -> Iterator[Finding]:
+    """Cameras that see more sensitive things than their model's manifest allows.
+
+    Args:
+        config: the validated configuration; a camera without a class counts as restricted.
+        allowed: the allowed data classes of each model that could be opened, by its name.
+    """
+    for name, camera in config.cameras.items():
+        known = allowed.get(camera.model)
+        stated = camera.data_class or DataClass.UNKNOWN
+        effective = DataClass.RESTRICTED if stated is DataClass.UNKNOWN else stated
+        if known is not None and effective not in known and stated not in known:
+            names = ", ".join(item.value for item in sorted(known, key=lambda item: item.rank))
+            handled = "" if effective is stated else " (handled as restricted)"
+            yield (
+                ("cameras", name, "data_class"),
+                f"the model {camera.model} may see {names}, not {stated.value}{handled}",
+            )
+
+
+def _nearest(label: str, known: Collection[str]) -> str:
+    near = get_close_matches(label, list(known), n=1) or [
+        item for item in known if item.lower() == label.lower()
+    ]
+    if near:
+        return f"did you mean {near[0]}?"
+    listed = list(known)
+    return f"it knows {', '.join(listed[:12])}" + (
+        f" and {len(listed) - 12} more" if len(listed) > 12 else ""
+    )

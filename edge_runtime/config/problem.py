@@ -1,0 +1,102 @@
+"""One finding about a configuration: where it is, and one plain sentence. Many of them make one error."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from edge_runtime.errors import ConfigError
+
+Location = tuple[str | int, ...]
+"""Keys and list indexes from the top of the file to a value."""
+
+MAX_SHOWN = 100
+"""A hopeless file is not listed to its end."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_STEP = re.compile(r"\.?([A-Za-z0-9_-]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
+
+
+def visible(text: str) -> str:
+    """`text` with control and other unprintable characters escaped, so that it stays on its line."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
+def format_location(location: Sequence[str | int]) -> str:
+    """`cameras.dock.rules[2].polygon`; a key that is not a plain word stands as `["front door"]`."""
+    parts: list[str] = []
+    for step in location:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif _PLAIN_KEY.fullmatch(step):
+            parts.append(f".{step}" if parts else step)
+        else:
+            parts.append(f"[{visible(json.dumps(step, ensure_ascii=False))}]")
+    return "".join(parts)
+
+
+def parse_location(text: str) -> Location:
+    """The inverse of `format_location`.
+
+    Raises:
+        ValueError: `text` is no location.
+    """
+    steps: list[str | int] = []
+    at = 0
+    while at < len(text):
+        match = _STEP.match(text, at)
+        if match is None or (match.start(1) == at) != (at == 0 and match.group(1) is not None):
+            raise ValueError(f"{text!r} is not a location, at character {at}")
+        word, index, quoted = match.groups()
+        steps.append(word if word is not None else int(index) if index is not None else json.loads(quoted))
+        at = match.end()
+    return tuple(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding.
+
+    Attributes:
+        text: one sentence without a full stop; never holds a secret.
+        location: where in the document; empty for the file as a whole.
+        line: 1-based line in the file, where known.
+    """
+
+    text: str
+    location: Location = ()
+    line: int | None = None
+
+    @property
+    def path(self) -> str:
+        """The location as text."""
+        return format_location(self.location)
+
+    def show(self, file: str) -> str:
+        """`site.yaml:12: cameras.dock.rules[2].polygon: needs at least 3 points`."""
+        place = file if self.line is None else f"{file}:{self.line}"
+        return ": ".join(part for part in (place, self.path, self.text) if part)
+
+
+class InvalidConfig(ConfigError):
+    """A configuration file cannot be used; `problems` lists every reason, in the order of the file."""
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.file = file
+        self.problems = tuple(problems)
+        super().__init__(self._text())
+
+    def lines(self) -> list[str]:
+        """One line per problem, and one that says how many are not shown."""
+        shown = [problem.show(self.file) for problem in self.problems[:MAX_SHOWN]]
+        if len(self.problems) > MAX_SHOWN:
+            shown.append(f"{self.file}: and {len(self.problems) - MAX_SHOWN} more problems")
+        return shown
+
+    def _text(self) -> str:
+        lines = self.lines()
+        if len(lines) == 1:
+            return lines[0]
+        return "\n".join([f"{self.file}: {len(self.problems)} problems", *lines])

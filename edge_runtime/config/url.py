@@ -1,0 +1,50 @@
+"""URLs of cameras: the right scheme and a host, said without ever repeating a credential."""
+
+import re
+from urllib.parse import urlsplit
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+
+
+def rtsp_url(value: str) -> str:
+    """An `rtsp://` or `rtsps://` URL with a host.
+
+    Raises:
+        ValueError: it is none; the text names the scheme only.
+    """
+    return _url(value, ("rtsp", "rtsps"), {"http": "http", "https": "http"})
+
+
+def http_url(value: str) -> str:
+    """An `http://` or `https://` URL with a host.
+
+    Raises:
+        ValueError: it is none; the text names the scheme only.
+    """
+    return _url(value, ("http", "https"), {"rtsp": "rtsp", "rtsps": "rtsp"})
+
+
+def _url(value: str, schemes: tuple[str, ...], elsewhere: dict[str, str]) -> str:
+    wanted = " or ".join(f"{scheme}://" for scheme in schemes)
+    match = _SCHEME.fullmatch(value)
+    if match is None:
+        raise ValueError(f"must begin with {wanted}")
+    scheme, rest = match.group(1).lower(), match.group(2)
+    if scheme not in schemes:
+        hint = f"; for {scheme} write kind: {elsewhere[scheme]}" if scheme in elsewhere else ""
+        raise ValueError(f"must begin with {wanted}, not {scheme}://{hint}")
+    if any(char.isspace() or not char.isprintable() for char in value):
+        raise ValueError("must not hold spaces or control characters; write %20 for a space")
+    # Everything before the last @ is user information, however it is spelt: a password may hold / or #.
+    host = rest.rpartition("@")[2] if "@" in re.split(r"[/?#]", rest)[0] else rest
+    if not re.split(r"[/?#]", host)[0].strip(":"):
+        raise ValueError(f"names no host after {scheme}://")
+    try:
+        port = urlsplit(f"{scheme}://{re.split(r'[/?#]', host)[0]}").port
+    except ValueError:
+        raise ValueError(
+            "has a port that is no number from 1 to 65535; write %2F, %23, %3F and %40 for / # ? @ in a password"
+        ) from None
+    if port == 0:
+        raise ValueError("has a port that is no number from 1 to 65535")
+    return value
