@@ -1,0 +1,48 @@
+"""Where each track has been for the last seconds."""
+
+from collections import deque
+
+import cv2
+import numpy as np
+
+from edge_runtime.annotation.palette import track_color
+from edge_runtime.perception.detections import Tracks
+from edge_runtime.sources.frame import Image
+
+_MOST_POINTS = 256
+_LEAST_STEP = 3
+
+
+class Trails:
+    """Foot points of tracks over the last `seconds` of one epoch, bounded in number."""
+
+    def __init__(self, seconds: float) -> None:
+        self._length_ns = int(seconds * 1e9)
+        self._points: dict[int, deque[tuple[int, int, int]]] = {}
+
+    def restart(self) -> None:
+        """A new epoch: ids and time start again."""
+        self._points.clear()
+
+    def add(self, tracks: Tracks, media_ns: int) -> None:
+        """Takes in one frame's tracks; forgets what is older than the trail is long."""
+        for track_id, (x1, _, x2, y2) in zip(tracks.track_id.tolist(), tracks.xyxy.tolist(), strict=True):
+            trail = self._points.setdefault(track_id, deque(maxlen=_MOST_POINTS))
+            x, y = round((x1 + x2) / 2), round(y2)
+            if trail and abs(trail[-1][1] - x) + abs(trail[-1][2] - y) < _LEAST_STEP:
+                x, y = trail.pop()[1:]  # it stands still: one point, kept young
+            trail.append((media_ns, x, y))
+        oldest = media_ns - self._length_ns
+        for track_id in list(self._points):
+            trail = self._points[track_id]
+            while trail and trail[0][0] < oldest:
+                trail.popleft()
+            if not trail:
+                del self._points[track_id]
+
+    def draw(self, image: Image) -> None:
+        """Draws the trails in place."""
+        for track_id, trail in self._points.items():
+            if len(trail) > 1:
+                points = np.array([point[1:] for point in trail], np.int32)
+                cv2.polylines(image, [points], isClosed=False, color=track_color(track_id), thickness=2)
