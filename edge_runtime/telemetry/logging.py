@@ -35,9 +35,9 @@ def get_logger(**fields: object) -> structlog.typing.FilteringBoundLogger:
 
 
 def configure_logging(
-    *,
     level: Level = "info",
     log_format: LogFormat = "console",
+    *,
     stream: TextIO | None = None,
     clock: Clock | None = None,
     limit: RateLimit | None = None,

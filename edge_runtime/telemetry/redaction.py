@@ -20,8 +20,9 @@ _QUERY = re.compile(
     r"|sig(?:nature)?|session(?:id)?)=)[^&;\s\"'<>]+",
     re.IGNORECASE,
 )
-_GSTREAMER = re.compile(
-    r"\b(?P<key>(?:user|proxy)-(?:pw|id)\s*=\s*)(?:\(string\)\s*)?(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s!]+)",
+_ASSIGNED = re.compile(
+    r"(?P<key>[\w-]*(?:user-(?:pw|id)|proxy-(?:pw|id)|passw(?:or)?d|secret|token)\s*=\s*)"
+    r"(?:\(\w+\)\s*)?(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s!&;]+)",
     re.IGNORECASE,
 )
 _HEADER = re.compile(r"(?P<key>\b(?:Basic|Bearer|Digest)\s+)[A-Za-z0-9+/=._~-]{6,}(?:,?\s*\w+=\"[^\"]*\")*")
@@ -33,7 +34,7 @@ def redact_patterns(text: str) -> str:
         text = _URL_USER.sub(rf"\g<scheme>{MASK}@", text)
     if "=" in text:
         text = _QUERY.sub(rf"\g<key>{MASK}", text)
-        text = _GSTREAMER.sub(rf"\g<key>{MASK}", text)
+        text = _ASSIGNED.sub(rf"\g<key>{MASK}", text)
     return _HEADER.sub(rf"\g<key>{MASK}", text)
 
 
