@@ -93,6 +93,8 @@ def _rules(
             (*here, "schedule", "days"),
             [item for item in _list(_section(rule, "schedule"), "days") if isinstance(item, str)],
         )
+        if rule.get("kind") == "zone" and rule.get("polygon") is None and "leave" in _list(rule, "on"):
+            yield (*here, "on"), "leave needs a polygon: nothing is seen outside the frame"
         if rule.get("evidence") is True and not has_evidence:
             yield (*here, "evidence"), "needs an evidence section with a directory at the top of the file"
         at_least, clear_at = _number(rule.get("at_least", 1)), _number(rule.get("clear_at"))

@@ -133,11 +133,12 @@ class EventsConfig(ConfigModel):
 
     Attributes:
         file: events are appended to it, one JSON object a line; relative to the configuration file.
-        max_bytes: an event that would be larger is refused when built.
+        max_bytes: cap on one encoded event. The smallest event takes 650 bytes, one with evidence and long
+            names 1,150; a cap that is too small for a rule's events is refused at the start.
     """
 
     file: Text | None = None
-    max_bytes: Annotated[Integer, Field(ge=512, le=65_536)] = MAX_EVENT_BYTES
+    max_bytes: Annotated[Integer, Field(ge=1024, le=65_536)] = MAX_EVENT_BYTES
 
 
 class DeviceProfile(ConfigModel):
