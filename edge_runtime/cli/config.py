@@ -69,3 +69,64 @@ def schema() -> None:
     from edge_runtime.config.schema import json_schema
 
     write_json(json_schema(), indent=2)
+
+
+@app.command()
+def init(
+    camera: Annotated[
+        str | None,
+        typer.Option(metavar="URL_OR_PATH", help="URL, /dev/videoN, video file, folder of images, pipeline."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="PACKAGE", help="Folder or archive of a model package.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS",
+            help="How sensitive what the camera sees is: public, internal, confidential or restricted.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--object", metavar="LABEL", help="What the first rule looks for.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the camera.")] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The configuration to write.")] = Path(
+        "site.yaml"
+    ),
+    still: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to save a picture; NAME.jpg beside the configuration."),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing; what is missing is an error.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    probe: Annotated[bool, typer.Option(help="Open the camera and save a picture.")] = True,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=300, help="Seconds until a picture must be there.")
+    ] = 20,
+) -> int:
+    """Write a working, labelled configuration for one camera, and check it.
+
+    Asks for what is not given. Opens the camera, prints its size, frame rate and codec, and saves a picture.
+    Credentials go to a file that only its owner can read, never into the configuration.
+    """
+    from edge_runtime.cli.first_config import Request, write_first_config
+
+    write_first_config(
+        Request(
+            camera=camera,
+            model=model,
+            label=label,
+            target=target,
+            name=name,
+            out=out,
+            still=still,
+            ask=not yes,
+            force=force,
+            look=probe,
+            timeout_s=timeout,
+        )
+    )
+    return 0

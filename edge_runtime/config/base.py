@@ -13,7 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from edge_runtime.telemetry import MASK, redact_patterns
 
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+NAME_RULE = "use 1 to 64 letters, digits, - and _, beginning with a letter or a digit"
+
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 
 
@@ -71,7 +73,7 @@ ClockTime = Annotated[time, BeforeValidator(_clock_time)]
 Text = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
 CredentialText = Annotated[Text, AfterValidator(_as_credential), PlainSerializer(_dump_credential)]
 
-Name = Annotated[str, Field(pattern=_NAME)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Seconds = Annotated[Real, Field(ge=0, le=31_536_000)]
 PositiveSeconds = Annotated[Real, Field(gt=0, le=31_536_000)]

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from edge_runtime.config.advice import advice
 from edge_runtime.config.checks import Finding, cross_checks
 from edge_runtime.config.document import Document, Unreadable, read_document
 from edge_runtime.config.node import NodeConfig
-from edge_runtime.config.problem import InvalidConfig, Problem
+from edge_runtime.config.problem import InvalidConfig, Location, Problem
 from edge_runtime.config.secrets import Resolved, resolve_references, without_secrets
 from edge_runtime.config.sentences import findings
 from edge_runtime.config.words import kind_of
@@ -32,6 +32,7 @@ class LoadedConfig:
         digest: `sha256:` of the file's content in canonical form: independent of comments, order of keys and
             layout, with references unresolved and literal passwords masked.
         warnings: what is allowed but regretted, in the order of the file.
+        lines: 1-based line of each location in the file.
     """
 
     config: NodeConfig
@@ -39,6 +40,22 @@ class LoadedConfig:
     base: Path
     digest: str
     warnings: tuple[Problem, ...] = ()
+    lines: Mapping[Location, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def locate(self, found: Iterable[Finding]) -> tuple[Problem, ...]:
+        """Findings of later checks, such as `label_checks`, with their lines, in the order of the file."""
+        document = Document(None, dict(self.lines), ())
+        return tuple(sorted(_locate(found, document), key=_order))
+
+    def refuse(self, found: Iterable[Finding]) -> None:
+        """Stop here if later checks found anything.
+
+        Raises:
+            InvalidConfig: they did; it lists every finding with its line.
+        """
+        problems = self.locate(found)
+        if problems:
+            raise InvalidConfig(str(self.path), problems)
 
     def resolve(self, text: str) -> Path:
         """A path of the configuration, made absolute."""
@@ -69,9 +86,9 @@ def load_config(path: Path | str, environment: Mapping[str, str] | None = None) 
     problems = [*document.problems, *_locate(found, document)]
     if problems or config is None:
         raise InvalidConfig(file, sorted(problems, key=_order))
-    warnings = [*resolved.warnings, *advice(config, document.data)]
+    warnings = _locate([*resolved.warnings, *advice(config, document.data)], document)
     return LoadedConfig(
-        config, path, base, digest(document.data), tuple(sorted(_locate(warnings, document), key=_order))
+        config, path, base, digest(document.data), tuple(sorted(warnings, key=_order)), document.lines
     )
 
 

@@ -100,7 +100,7 @@ class _Resolver:
         if value is None:
             return match.group(0)
         self.secret.add(at)
-        if not public:
+        if not public and "://" not in value:  # of a whole URL only the user information is secret
             register_secret(value)
         return value
 

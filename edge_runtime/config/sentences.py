@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from edge_runtime.config.base import NAME_PATTERN, NAME_RULE
 from edge_runtime.config.problem import Location, visible
 from edge_runtime.config.shape import Place, Shape, place_of
 from edge_runtime.config.words import but_found, did_you_mean, kind_of, unknown_key
@@ -18,7 +19,6 @@ from edge_runtime.telemetry import redact
 
 _NEVER_SHOWN = frozenset({"password", "username", "url", "pipeline"})
 
-_NAME_RULE = "use 1 to 64 letters, digits, - and _, beginning with a letter or a digit"
 _POINTS = "must be a list of points such as [[0, 0], [1, 0], [1, 1]]"
 _POINT = "must be a point [x, y]"
 
@@ -56,7 +56,7 @@ def _finding(
 ) -> tuple[Location, str]:
     kind, value, at = details["type"], details["input"], place.location
     if place.is_key:
-        return at, f"is not a usable name: {_NAME_RULE}"
+        return at, f"is not a usable name: {NAME_RULE}"
     if kind == "extra_forbidden":
         return at, unknown_key(str(at[-1]), list(place.section.model_fields) if place.section else [])
     if kind == "missing":
@@ -137,8 +137,8 @@ def _choice(found: _Found) -> str:
 
 
 def _pattern(found: _Found) -> str:
-    if "A-Za-z0-9" in str(found.context.get("pattern")):
-        return f"is not a usable name: {_NAME_RULE}{found.shown}"
+    if found.context.get("pattern") == NAME_PATTERN:
+        return f"is not a usable name: {NAME_RULE}{found.shown}"
     return "holds a NUL character"
 
 
