@@ -1,0 +1,62 @@
+"""FFmpeg's errors as one clear sentence. Its own texts hold the URL with its credentials: never shown."""
+
+import av
+
+from edge_runtime.errors import SourceError
+from edge_runtime.sources.address import Address
+from edge_runtime.sources.reader import SourceRefused, SourceSilent
+from edge_runtime.sources.redact import without_credentials
+
+_NETWORK = ("rtsp", "http")
+
+
+def is_silence(error: BaseException) -> bool:
+    """Whether a read ended because its time was up."""
+    return isinstance(error, (av.error.ExitError, TimeoutError))
+
+
+def explained(error: BaseException, address: Address) -> SourceError:
+    """What to tell a person about a failure to open or read `address`.
+
+    Returns:
+        `SourceRefused` where trying again cannot help; a camera may always come back as another one.
+    """
+    name = address.name
+    if is_silence(error):
+        limit = f" within {address.times.open_s:g} s" if address.times else ""
+        return SourceSilent(f"{name} did not answer{limit}")
+    for kinds, text in _SENTENCES:
+        if isinstance(error, kinds):
+            return _of_kind(address, f"{name} {text}")
+    if isinstance(error, av.error.InvalidDataError):
+        if address.kind in _NETWORK:
+            return SourceError(f"{name} answers, but with nothing that can be read as video; check the path")
+        return _of_kind(
+            address, f"{name} is not a video that can be read: another kind of file, damaged, or cut off"
+        )
+    if address.kind in _NETWORK and getattr(error, "errno", None) == 5:
+        return SourceError(f"{name} cannot be reached: its name may be wrong, or the network is down")
+    return _of_kind(address, f"{name} cannot be opened: {without_credentials(_reason(error))}")
+
+
+def _of_kind(address: Address, text: str) -> SourceError:
+    return SourceRefused(text) if address.times is None else SourceError(text)
+
+
+def _reason(error: BaseException) -> str:
+    """The library's words without the address that it appends."""
+    return str(getattr(error, "strerror", None) or type(error).__name__)
+
+
+_SENTENCES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+    ((av.error.HTTPUnauthorizedError,), "refuses the user name or password (401)"),
+    ((av.error.HTTPForbiddenError,), "forbids access (403): this user may not see the stream"),
+    ((av.error.HTTPNotFoundError,), "does not exist on the camera (404): check the path"),
+    ((ConnectionRefusedError,), "refuses the connection: nothing listens there; check address and port"),
+    ((FileNotFoundError,), "does not exist: check the path, or whether the camera is plugged in"),
+    ((PermissionError,), "may not be read by this user (a camera: join the group video)"),
+    ((av.error.DecoderNotFoundError,), "is coded in a way that this FFmpeg cannot decode"),
+    ((av.error.DemuxerNotFoundError,), "has a format that this FFmpeg cannot read"),
+    ((av.error.ProtocolNotFoundError,), "uses a protocol that this FFmpeg does not speak"),
+    ((EOFError,), "ended before it began: the connection was closed"),
+)

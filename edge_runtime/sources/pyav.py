@@ -1,0 +1,264 @@
+"""Files, RTSP, HTTP and V4L2 through FFmpeg (PyAV): true frames, true times, counted damage."""
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from os import cpu_count
+
+import av
+from av.container import InputContainer
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.errors import SourceError
+from edge_runtime.sources.address import Address
+from edge_runtime.sources.arrival import Arrival, LiveEdge
+from edge_runtime.sources.ffmpeg_errors import explained, is_silence
+from edge_runtime.sources.mailbox import DropCause
+from edge_runtime.sources.pixels import ToBgr, display_matrix, rotation_of
+from edge_runtime.sources.reader import Grab, ReadCounts, SourceRefused, SourceSilent, StreamFacts
+
+_NO_TIMESTAMPS = 0x0080  # AVFMT_NOTIMESTAMPS: stamps are made up from a nominal rate (MJPEG over HTTP: 25)
+_TEXT_FORMATS = frozenset({"tty", "bin", "adf", "idf", "xbin"})  # FFmpeg would draw any text file as video
+_MAX_READ_ERRORS = 16  # in a row; a damaged file is read on behind the damage, a broken one is not for ever
+_REMEMBERED_ARRIVALS = 128  # more than any decoder reorders
+_POLL_S = 0.002  # between two questions to a camera that is asked without waiting
+_DECODER_THREADS = min(cpu_count() or 1, 4)
+
+
+class PyavReader:
+    """One opened stream.
+
+    Args:
+        address: what to open.
+        clock: stamps arrivals.
+        cancel: set to make waits between reads end early.
+
+    Raises:
+        SourceRefused: it is no video that can be decoded, or lacks the asked stream.
+        SourceError: it cannot be opened now.
+    """
+
+    def __init__(self, address: Address, clock: Clock, cancel: threading.Event) -> None:
+        self._address = address
+        self._clock = clock
+        self._cancel = cancel
+        self.counts = ReadCounts()
+        self.warning: str | None = None
+        self._container = self._open()
+        try:
+            self._stream = self._choose_stream(self._container)
+        except SourceError:
+            self._container.close()
+            raise
+        self._live = address.times is not None
+        self._stamped = not int(self._container.format.flags) & _NO_TIMESTAMPS
+        self._edge = self._new_edge()
+        self._to_bgr = ToBgr()
+        self._arrivals: OrderedDict[int | None, Arrival] = OrderedDict()
+        self._decoded: deque[VideoFrame] = deque()
+        self._last_arrival = Arrival(clock.monotonic_ns())
+        self._need_keyframe = False
+        self._seen = False
+        self._given = 0
+        self._end_ns: int | None = None
+        self._demuxed = self._demux()
+        context = self._stream.codec_context
+        self.facts = StreamFacts(
+            width=context.width,
+            height=context.height,
+            codec=context.name,
+            fps=_rate(self._stream),
+            frames=self._stream.frames or None,
+        )
+
+    def _open(self) -> InputContainer:
+        times = self._address.times
+        try:
+            return av.open(
+                self._address.url,
+                "r",
+                format=self._address.container,
+                options=self._address.options,
+                metadata_errors="replace",  # a camera's name in Latin-1 is no reason to fail
+                timeout=None if times is None else (times.open_s, times.silent_s),
+            )
+        except (av.error.FFmpegError, OSError, ValueError) as error:
+            raise explained(error, self._address) from None
+
+    def _choose_stream(self, container: InputContainer) -> VideoStream:
+        name, number = self._address.name, self._address.stream
+        if container.format.name in _TEXT_FORMATS:
+            raise SourceRefused(f"{name} is a text file, not a video")
+        videos = [stream for stream in container.streams.video if not _is_cover(stream)]
+        if not videos:
+            kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
+            raise SourceRefused(f"{name} holds no video stream, only {kinds}")
+        if number >= len(videos):
+            raise SourceRefused(f"{name} has {len(videos)} video stream(s); there is no stream {number}")
+        stream = videos[number]
+        if getattr(stream, "codec_context", None) is None:
+            raise SourceRefused(f"{name} is coded in a way that this FFmpeg cannot decode")
+        # Frame threads hold back as many frames as there are threads: right for a file, wrong for a camera.
+        stream.thread_type = "SLICE" if self._address.times is not None else "AUTO"
+        stream.codec_context.thread_count = _DECODER_THREADS
+        return stream
+
+    def _new_edge(self) -> LiveEdge | None:
+        times = self._address.times
+        return None if times is None else LiveEdge(times.max_age_ns, self._clock.monotonic_ns())
+
+    def read(self) -> Grab | None:
+        """The next picture; see `Reader`."""
+        times = self._address.times
+        deadline_ns = self._clock.monotonic_ns() + int(times.silent_s * NS_PER_S) if times else None
+        while not self._decoded:
+            if self._cancel.is_set():
+                return None
+            if deadline_ns is not None and self._clock.monotonic_ns() > deadline_ns:
+                raise self._silent()
+            arrived = next(self._demuxed, None)
+            if arrived is None:
+                self._note_an_early_end()
+                return None
+            self._decode(*arrived)
+        return self._grab(self._decoded.popleft())
+
+    def _demux(self) -> Iterator[tuple["Packet[VideoStream]", Arrival]]:
+        """Packets of the chosen stream with their arrival, the flushing one last."""
+        errors = 0
+        source = self._container.demux(self._stream)
+        waited_since_ns = self._clock.monotonic_ns()
+        while True:
+            try:
+                packet = next(source)
+            except StopIteration:
+                return
+            except (av.error.FFmpegError, OSError, ValueError) as error:
+                source = self._container.demux(self._stream)  # a generator that raised is over
+                if isinstance(error, BlockingIOError):
+                    if self._clock.monotonic_ns() - waited_since_ns > self._silence_ns():
+                        raise self._silent() from None
+                    if self._cancel.wait(_POLL_S):
+                        return
+                    continue
+                if self._live:
+                    raise self._silent() if is_silence(error) else explained(error, self._address) from None
+                errors += 1
+                self.counts.drops[DropCause.CORRUPT.value] += 1
+                if errors > _MAX_READ_ERRORS:
+                    return
+                continue
+            errors = 0
+            now_ns = self._clock.monotonic_ns()
+            yield packet, self._judge(packet, now_ns, now_ns - waited_since_ns)
+            waited_since_ns = self._clock.monotonic_ns()
+
+    def _judge(self, packet: "Packet[VideoStream]", now_ns: int, waited_ns: int) -> Arrival:
+        if self._edge is None:
+            return Arrival(now_ns)
+        pts_ns = (
+            _in_ns(packet.pts if packet.pts is not None else packet.dts, packet) if self._stamped else None
+        )
+        return self._edge.arrived(now_ns, waited_ns, pts_ns)
+
+    def _decode(self, packet: "Packet[VideoStream]", arrival: Arrival) -> None:
+        if packet.size:
+            self._arrivals[packet.pts] = self._last_arrival = arrival
+            if len(self._arrivals) > _REMEMBERED_ARRIVALS:
+                self._arrivals.popitem(last=False)
+            if packet.pts is not None:
+                self._end_ns = _in_ns(packet.pts + (packet.duration or 0), packet)
+            if arrival.behind or (self._need_keyframe and not packet.is_keyframe):
+                self._need_keyframe = True
+                self.counts.drops[DropCause.BEHIND.value] += 1
+                return
+            self._need_keyframe = False
+        try:
+            frames = packet.decode()
+        except EOFError:
+            return
+        except (av.error.FFmpegError, ValueError):
+            self.counts.drops[DropCause.CORRUPT.value] += 1
+            return
+        self._decoded.extend(frames)
+
+    def _grab(self, frame: VideoFrame) -> Grab:
+        # A decoder that reorders gives a frame long after its packet came.
+        arrival = self._arrivals.get(frame.pts, self._last_arrival)
+        capture_ns = arrival.capture_ns if self._live else self._clock.monotonic_ns()
+        try:
+            image = self._to_bgr(frame)
+        except (av.error.FFmpegError, ValueError) as error:
+            raise SourceRefused(
+                f"{self._address.name}: pictures in the format {frame.format.name} cannot be converted ({error})"
+            ) from None
+        self._given += 1
+        if frame.is_corrupt:
+            self.counts.damaged += 1
+        height, width = image.shape[:2]
+        if not self._seen or (width, height) != (self.facts.width, self.facts.height):
+            self._learn_size(frame, width, height)
+            self._seen = True
+        pts_ns = _in_ns(frame.pts, frame) if self._stamped or not self._live else None
+        return Grab(image, pts_ns, capture_ns, arrival.preroll)
+
+    def _learn_size(self, frame: VideoFrame, width: int, height: int) -> None:
+        self.facts = StreamFacts(
+            width=width,
+            height=height,
+            codec=self.facts.codec,
+            fps=self.facts.fps,
+            rotation=rotation_of(display_matrix(frame)),
+            frames=self.facts.frames,
+        )
+
+    def _silence_ns(self) -> int:
+        times = self._address.times
+        return 0 if times is None else int(times.silent_s * NS_PER_S)
+
+    def _silent(self) -> SourceSilent:
+        times = self._address.times
+        limit = f" for {times.silent_s:g} s" if times else ""
+        return SourceSilent(f"{self._address.name} gave no picture{limit}")
+
+    def _note_an_early_end(self) -> None:
+        """A file that stops well before its own header says so is cut off: say it instead of passing over."""
+        expected, stream = self.facts.frames, self._stream
+        if self._live or expected is None or self._given >= expected or self._end_ns is None:
+            return
+        begin_ns = _in_ns(stream.start_time or 0, stream) or 0
+        length_ns = _in_ns(stream.duration, stream)
+        frame_ns = (length_ns or 0) // expected
+        if length_ns is None or self._end_ns - begin_ns >= length_ns - 2 * frame_ns:
+            return
+        self.warning = (
+            f"{self._address.name} ends after {self._given} of {expected} frames: it is cut off or damaged"
+        )
+
+    def close(self) -> None:
+        """Close the container and drop what holds the decoder's threads."""
+        self._decoded.clear()
+        self._demuxed = iter(())
+        self._container.close()
+
+
+def _is_cover(stream: VideoStream) -> bool:
+    """Whether a "video stream" is the cover picture of a song."""
+    disposition = getattr(stream, "disposition", None)
+    return "attached_pic" in str(getattr(disposition, "name", disposition) or "")
+
+
+def _rate(stream: VideoStream) -> float | None:
+    rate = stream.average_rate
+    return float(rate) if rate else None
+
+
+def _in_ns(stamp: int | None, timed: "Packet[VideoStream] | VideoFrame | VideoStream") -> int | None:
+    """A stamp of `timed` in nanoseconds, exactly rounded down."""
+    base = timed.time_base
+    if stamp is None or base is None:
+        return None
+    return stamp * NS_PER_S * base.numerator // base.denominator
