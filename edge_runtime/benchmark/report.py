@@ -60,6 +60,16 @@ class BenchmarkReport:
     throughput: ModeReport
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How both modes are measured."""
+
+    frames: int
+    pairs: int
+    clock: Clock
+    progress: Callable[[str], None]
+
+
 def run_benchmark(
     loaded: LoadedConfig,
     *,
@@ -96,10 +106,10 @@ def run_benchmark(
         equal = next(
             loop for loop in loops if loop.options == _options(models["latency"][name], loaded, name)
         )
-        how = {"frames": frames, "pairs": pairs, "clock": clock, "progress": progress}
+        plan = _Plan(frames, pairs, clock, progress)
         reports = {
-            "latency": _mode(latency, models["latency"], name, equal, **how),
-            "throughput": _mode(throughput, models["throughput"], name, best, **how),
+            "latency": _mode(latency, models["latency"], name, equal, plan),
+            "throughput": _mode(throughput, models["throughput"], name, best, plan),
         }
         return BenchmarkReport(
             model=model.manifest.name,
@@ -202,14 +212,10 @@ def _mode(
     models: Mapping[str, ReadyModel],
     name: str,
     reference: BareLoop,
-    *,
-    frames: int,
-    pairs: int,
-    clock: Clock,
-    progress: Callable[[str], None],
+    plan: _Plan,
 ) -> ModeReport:
     execution = models[name].execution
-    share = max(1, frames // len(loaded.config.cameras))
+    share = max(1, plan.frames // len(loaded.config.cameras))
     stages: dict[str, StageSummary] = {}
     utilisation: list[float] = []
 
@@ -224,11 +230,13 @@ def _mode(
     count = itertools.count(1)
     ours()
     ratio = measure_pairs(
-        clock,
+        plan.clock,
         ours,
-        lambda: reference.run(frames),
-        pairs,
-        progress=lambda: progress(f"{execution.mode}: pair {next(count)} of {pairs}"),
+        lambda: reference.run(plan.frames),
+        plan.pairs,
+        progress=lambda: plan.progress(f"{execution.mode}: pair {next(count)} of {plan.pairs}"),
     )
-    words = f"{execution.workers} run(s) in flight, {execution.threads} thread(s) each"
+    runs = "1 run" if execution.workers == 1 else f"{execution.workers} runs"
+    threads = "1 thread" if execution.threads == 1 else f"{execution.threads} threads"
+    words = f"{runs} at a time, {threads} each"
     return ModeReport(words, reference.options.name, ratio, dict(stages), statistics.median(utilisation))

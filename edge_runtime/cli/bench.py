@@ -76,36 +76,27 @@ def _print(report: "BenchmarkReport") -> None:
     from rich.table import Table
 
     console = Console()
-    stages = Table(title=f"{report.model}: where the time of a frame goes (latency mode), ms")
+    console.print(f"{report.model}: where the time of a frame goes in latency mode, ms")
+    stages = Table(box=None, pad_edge=False)
     for column in ("stage", "p50", "p95", "p99"):
         stages.add_column(column, justify="left" if column == "stage" else "right")
     for name, s in report.latency.stages.items():
         stages.add_row(name, f"{s.p50_ms:.2f}", f"{s.p95_ms:.2f}", f"{s.p99_ms:.2f}")
     console.print(stages)
-    bare = Table(title=f"bare inference loops on {report.cores} cores")
-    bare.add_column("session options")
-    bare.add_column("fps", justify="right")
+    console.print(f"\nbare inference loops on {report.cores} cores, one stream")
     for name, fps in report.bare_fps.items():
-        bare.add_row(name, f"{fps:.1f}")
-    console.print(bare)
-    modes = Table(title="the whole runtime, decoding included, against a bare loop (medians of pairs)")
-    for column in ("mode", "runs", "against", "fps", "bare fps", "ratio", "quartiles", "model busy"):
-        modes.add_column(column)
+        console.print(f"  {name:<20} {fps:7.1f} frames/s", highlight=False)
+    console.print("\nthe whole runtime, decoding included, in pairs with a bare loop")
     for name, mode in (("latency", report.latency), ("throughput", report.throughput)):
         p = mode.pairs
-        modes.add_row(
-            name,
-            mode.execution,
-            mode.reference,
-            f"{p.fps:.1f}",
-            f"{p.reference_fps:.1f}",
-            f"{p.ratio:.3f}",
-            f"{p.low:.3f} to {p.high:.3f}",
-            f"{100 * mode.utilisation:.0f} %",
+        console.print(
+            f"  {name:<11} {p.ratio:.3f} x {mode.reference}   (quartiles {p.low:.3f} to {p.high:.3f}, "
+            f"{p.pairs} pairs)\n  {'':<11} {p.fps:.1f} against {p.reference_fps:.1f} frames/s; "
+            f"{mode.execution}; model busy {100 * mode.utilisation:.0f} %; "
+            f"{p.cpu_ms - p.reference_cpu_ms:+.1f} ms processor time a frame",
+            highlight=False,
         )
-    console.print(modes)
     disturbed = report.latency.pairs.disturbed + report.throughput.pairs.disturbed
     if disturbed:
-        console.print(
-            f"{disturbed} of {2 * report.latency.pairs.pairs} pairs were disturbed by other processes"
-        )
+        total = report.latency.pairs.pairs + report.throughput.pairs.pairs
+        console.print(f"{disturbed} of {total} pairs were disturbed by other processes: measure again")

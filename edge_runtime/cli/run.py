@@ -4,7 +4,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -76,6 +76,7 @@ def run(
         models = load_models(loaded.config, loaded.base)
         for ready in models.values():
             stack.callback(ready.model.close)
+        _check_against_models(loaded, models)
         recorders = _recorders(loaded, models, annotate, sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
@@ -100,6 +101,27 @@ def _events_file(loaded: "LoadedConfig") -> str | None:
     return name if name is None or name == "-" else str(loaded.base / name)
 
 
+def _check_against_models(loaded: "LoadedConfig", models: "Mapping[str, ReadyModel]") -> None:
+    """Labels and data classes of the configuration against what the models know and may see."""
+    from edge_runtime.config import class_checks, label_checks
+    from edge_runtime.telemetry import get_logger
+
+    manifests = {name: ready.model.manifest for name, ready in models.items()}
+    loaded.refuse(
+        [
+            *label_checks(loaded.config, {name: m.labels for name, m in manifests.items()}),
+            *class_checks(loaded.config, {name: m.data_classes for name, m in manifests.items()}),
+        ]
+    )
+    log = get_logger()
+    for warning in loaded.warnings:
+        log.warning("configuration", at=warning.path, text=warning.text)
+    for name, ready in models.items():
+        facts = ready.model.backend.facts
+        if facts.degraded is not None:
+            log.warning("model degraded", model=name, reason=facts.degraded)
+
+
 @contextlib.contextmanager
 def _serving(address: str | None, digest: str) -> Iterator["Metrics | None"]:
     if address is None:
@@ -113,7 +135,7 @@ def _serving(address: str | None, digest: str) -> Iterator["Metrics | None"]:
 
 
 def _recorders(
-    loaded: "LoadedConfig", models: "dict[str, ReadyModel]", video: Path | None, sheet: Path | None
+    loaded: "LoadedConfig", models: "Mapping[str, ReadyModel]", video: Path | None, sheet: Path | None
 ) -> "dict[str, Recorder]":
     """One recorder for each camera, when a video or a contact sheet is wanted."""
     if video is None and sheet is None:
