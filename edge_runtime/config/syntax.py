@@ -30,6 +30,12 @@ _SENTENCES = (
     ),
     ("expected the node content, but found .*", "a value is missing or a bracket has nothing before it"),
     ("sequence entries are not allowed here", "a list item ('- ') cannot stand here: put it on its own line"),
+    ("while scanning an alias", "text that starts with * must stand in quotes"),
+    ("while scanning an anchor", "text that starts with & must stand in quotes"),
+    (
+        "while (?:scanning|parsing) a (tag|directive)",
+        r"a malformed \1: text that starts with ! must stand in quotes",
+    ),
     ("found undefined tag handle", "an undefined tag: text that starts with ! must stand in quotes"),
 )
 
