@@ -34,10 +34,10 @@ $(VENV)/.stamp: pyproject.toml requirements.lock deploy/setup.sh
 	@touch $@
 
 assets: setup ## Fetch the demo's model and clips into .cache (by version and sha256)
-	@$(BIN)/python deploy/demo/assets.py
+	@$(BIN)/python -m deploy.demo.assets
 
 demo: assets ## Watch the runtime look at a real video with a real model; results in out/demo
-	@$(BIN)/python deploy/demo/demo.py --out $(OUT)/demo $(ARGS)
+	@$(BIN)/python -m deploy.demo.run --out $(OUT)/demo $(ARGS)
 
 test: assets ## The short form of the tests, with the coverage floor
 ifeq ($(strip $(ARGS)),)

@@ -16,7 +16,7 @@ def event_caption(event: EventRecord) -> str:
         words.append(event.label)
     if event.track is not None:
         words.append(f"#{event.track}")
-    if event.count is not None:
+    if event.count is not None and event.count > 1:
         words.append(f"x{event.count}")
     if event.late:
         words.append("(late)")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from edge_runtime.annotation.lettering import paste, text_tile
 from edge_runtime.annotation.palette import BLACK, CALM, GREY, Color
 from edge_runtime.config.node import PrivacyMask
-from edge_runtime.config.rules import LineRule, RuleConfig, Units
+from edge_runtime.config.rules import Anchor, LineRule, RuleConfig, Units
 from edge_runtime.sources.frame import Image
 
 Points = npt.NDArray[np.int32]
@@ -24,6 +24,20 @@ def to_pixels(points: Sequence[tuple[float, float]], units: Units, height: int, 
     if units == "relative":
         array *= (width, height)
     return np.rint(array).astype(np.int32)
+
+
+def anchor_point(box: Sequence[float], anchor: Anchor) -> tuple[int, int]:
+    """The pixel of a box x1, y1, x2, y2 that stands for the object."""
+    x1, y1, x2, y2 = box
+    x = {"bottom_left": x1, "bottom_right": x2}.get(anchor, (x1 + x2) / 2)
+    y = {"center": (y1 + y2) / 2, "top_center": y1}.get(anchor, y2)
+    return round(x), round(y)
+
+
+def shown_anchors(rules: Sequence[RuleConfig]) -> tuple[Anchor, ...]:
+    """The anchors that are tested against a zone or a line, each once."""
+    tested = [rule for rule in rules if isinstance(rule, LineRule) or rule.polygon is not None]
+    return tuple(dict.fromkeys(rule.anchor for rule in tested))
 
 
 @dataclass(frozen=True, slots=True)

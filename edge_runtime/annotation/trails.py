@@ -6,6 +6,8 @@ import cv2
 import numpy as np
 
 from edge_runtime.annotation.palette import track_color
+from edge_runtime.annotation.shapes import anchor_point
+from edge_runtime.config.rules import Anchor
 from edge_runtime.perception.detections import Tracks
 from edge_runtime.sources.frame import Image
 
@@ -14,9 +16,10 @@ _LEAST_STEP = 3
 
 
 class Trails:
-    """Foot points of tracks over the last `seconds` of one epoch, bounded in number."""
+    """Anchor points of tracks over the last `seconds` of one epoch, bounded in number."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, anchor: Anchor = "bottom_center") -> None:
+        self._anchor = anchor
         self._length_ns = int(seconds * 1e9)
         self._points: dict[int, deque[tuple[int, int, int]]] = {}
 
@@ -26,9 +29,9 @@ class Trails:
 
     def add(self, tracks: Tracks, media_ns: int) -> None:
         """Takes in one frame's tracks; forgets what is older than the trail is long."""
-        for track_id, (x1, _, x2, y2) in zip(tracks.track_id.tolist(), tracks.xyxy.tolist(), strict=True):
+        for track_id, box in zip(tracks.track_id.tolist(), tracks.xyxy.tolist(), strict=True):
             trail = self._points.setdefault(track_id, deque(maxlen=_MOST_POINTS))
-            x, y = round((x1 + x2) / 2), round(y2)
+            x, y = anchor_point(box, self._anchor)
             if trail and abs(trail[-1][1] - x) + abs(trail[-1][2] - y) < _LEAST_STEP:
                 x, y = trail.pop()[1:]  # it stands still: one point, kept young
             trail.append((media_ns, x, y))

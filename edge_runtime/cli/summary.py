@@ -10,7 +10,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from edge_runtime.node import CameraSnapshot, RunSnapshot
 
-_BAR_WIDTH = 24
+_BAR_WIDTH = 18
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _NOT_WORK = {"age": "age at evaluation"}
 """Durations that are measured but are nobody's work, with the words for them."""
@@ -131,8 +131,8 @@ def _events(snapshot: "RunSnapshot") -> Text:
 
 def _stages(snapshot: "RunSnapshot") -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("where the time went")
-    table.add_column("")
+    table.add_column("where the time went", no_wrap=True)
+    table.add_column("", no_wrap=True, min_width=_BAR_WIDTH)
     for heading in ("share", "p50 ms", "p95 ms", "p99 ms", "runs"):
         table.add_column(heading, justify="right")
     spent = {name: stage.total_ms for name, stage in snapshot.stages.items() if name not in _NOT_WORK}

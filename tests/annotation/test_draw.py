@@ -6,8 +6,9 @@ import pytest
 from edge_runtime.annotation import Annotator
 from edge_runtime.annotation.draw import draw_box
 from edge_runtime.annotation.palette import CALM, severity_color, track_color
+from edge_runtime.annotation.shapes import anchor_point
 from edge_runtime.config.node import PrivacyMask
-from edge_runtime.config.rules import AbsenceRule, LineRule, OccupancyRule, ZoneRule
+from edge_runtime.config.rules import AbsenceRule, Anchor, LineRule, OccupancyRule, ZoneRule
 from edge_runtime.perception.detections import Tracks
 from edge_runtime.protocol import Severity
 from tests.annotation.conftest import MakeEvent, MakeFrame, MakeTracks
@@ -125,6 +126,28 @@ def test_the_track_of_an_event_stands_out(
     image = annotator.draw(make_frame(media_s=9.0), tracks)
     assert tuple(image[125, 10]) == track_color(1)
     assert tuple(image[50, 200]) == severity_color(Severity.CRITICAL)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "point"),
+    [
+        ("bottom_center", (150, 180)),
+        ("center", (150, 150)),
+        ("top_center", (150, 120)),
+        ("bottom_left", (100, 180)),
+        ("bottom_right", (200, 180)),
+    ],
+)
+def test_the_point_that_a_rule_tests_is_marked(
+    make_frame: MakeFrame, make_tracks: MakeTracks, anchor: Anchor, point: tuple[int, int]
+) -> None:
+    rule = ZoneRule(kind="zone", name="far", polygon=((0, 0), (0.1, 0), (0.1, 0.1)), anchor=anchor)
+    tracks = make_tracks((100, 120, 200, 180))
+    marked = Annotator(["person"], [rule]).draw(make_frame(), tracks)
+    plain = Annotator(["person"], [FULL.model_copy(update={"polygon": None})]).draw(make_frame(), tracks)
+    changed = np.argwhere((marked != plain).any(axis=-1)[60:])[:, ::-1] + (0, 60)
+    assert np.abs(changed - point).max() <= 4
+    assert anchor_point((100, 120, 200, 180), anchor) == point
 
 
 def test_a_line_is_drawn_with_an_arrow_to_the_right_hand(make_frame: MakeFrame) -> None:
