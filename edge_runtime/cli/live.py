@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from edge_runtime.cli.summary import by_cause, print_summary, state_style
+from edge_runtime.cli.summary import bar, by_cause, print_summary, state_style
 
 if TYPE_CHECKING:
     from edge_runtime.node import CameraSnapshot, Node, RunSnapshot
@@ -24,6 +24,8 @@ __all__ = ["LiveView", "live_screen", "live_view", "print_summary"]
 HERTZ = 4.0
 _RATE_WINDOW_S = 2.0
 _MOST_CAMERAS = 16
+_COLUMNS = 8
+_BAR_WIDTH = 12
 _SEVERITY_STYLES = {"info": "blue", "notice": "yellow", "warning": "dark_orange", "critical": "bold red"}
 
 
@@ -98,13 +100,15 @@ class Rates:
 
 def live_screen(snapshot: "RunSnapshot", rates: Mapping[str, float], title: str = "") -> Group:
     """One picture of the live view."""
-    table = Table(box=None, pad_edge=False, header_style="dim", title=None)
+    table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("camera")
     table.add_column("state")
     for heading in ("frames", "fps", "age ms", "tracks"):
         table.add_column(heading, justify="right", min_width=6)
     table.add_column("no answer")
     table.add_column("dropped")
+    if any(camera.expected for camera in snapshot.cameras.values()):
+        table.add_column("done", no_wrap=True)
     rows = list(snapshot.cameras.items())
     for name, camera in rows[:_MOST_CAMERAS]:
         table.add_row(
@@ -116,11 +120,21 @@ def live_screen(snapshot: "RunSnapshot", rates: Mapping[str, float], title: str 
             str(camera.tracks),
             Text(by_cause(camera.not_evaluated), style="yellow" if camera.not_evaluated else "dim"),
             by_cause(camera.drops),
+            *_progress(camera, known=len(table.columns) > _COLUMNS),
         )
     if len(rows) > _MOST_CAMERAS:
         table.add_row(f"and {len(rows) - _MOST_CAMERAS} more")
     lines = [Text(f"{title}  {snapshot.seconds:.0f} s  {_problems(snapshot.cameras)}".strip(), style="bold")]
     return Group(*lines, table, *_recent(snapshot))
+
+
+def _progress(camera: "CameraSnapshot", *, known: bool) -> list[Text]:
+    if not known:
+        return []
+    if not camera.expected:
+        return [Text("")]
+    share = min(camera.evaluated / camera.expected, 1.0)
+    return [Text(f"{bar(share, _BAR_WIDTH)} {share:.0%}", style="cyan")]
 
 
 def _recent(snapshot: "RunSnapshot") -> list[Text]:

@@ -150,6 +150,7 @@ class Node:
             late=sum(desk.events.counters().late.values()),
             nonfinite=desk.nonfinite,
             error=status.error,
+            expected=None if desk.runner.live or status.stream is None else status.stream.frames,
         )
 
     # ---- wiring

@@ -23,6 +23,7 @@ class CameraSnapshot:
         late: event revisions that left the rules after their deadline.
         nonfinite: candidates dropped for a NaN or infinite value.
         error: the source's last error, without credentials.
+        expected: frames that a recording declares; None for live cameras and where it does not say.
     """
 
     state: str
@@ -37,6 +38,7 @@ class CameraSnapshot:
     late: int
     nonfinite: int
     error: str | None
+    expected: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

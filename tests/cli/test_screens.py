@@ -184,6 +184,16 @@ def test_the_live_screen_shows_cameras_and_the_latest_event_first() -> None:
     assert lines[-2:] == ["dock  1.0 s second started", "dock  1.0 s first started"]
 
 
+def test_recordings_have_a_progress_bar_and_live_cameras_none() -> None:
+    cameras = {"clip": camera(expected=400), "gate": camera(expected=None), "loop": camera(expected=50)}
+    lines = printed(live_screen(snapshot(cameras=cameras), {}), 120)
+    clip, gate, loop = (next(line for line in lines if line.startswith(name)) for name in cameras)
+    assert clip.endswith("███          25%")
+    assert gate.endswith("-")
+    assert loop.endswith("100%")
+    assert "done" not in "".join(printed(live_screen(snapshot(), {}), 120))
+
+
 def test_a_hundred_cameras_do_not_flood_the_terminal() -> None:
     cameras = {f"camera{number}": camera() for number in range(100)}
     lines = printed(live_screen(snapshot(cameras=cameras), {}), 120)
