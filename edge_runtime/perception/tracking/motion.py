@@ -40,7 +40,7 @@ class Motion:
     Attributes:
         state: (2, 2, 2, N) float64, [position, velocity][centre, size][x, y], pixels and pixels per second.
         covariance: (4, 2, N) float64 for the axes x and y: variance of position, covariance of position and
-            velocity, variance of velocity; last, the size squared that all noise scales with.
+            velocity, variance of velocity; last, the size squared that the noise of this step scales with.
     """
 
     __slots__ = ("_table", "covariance", "state")
@@ -72,6 +72,7 @@ class Motion:
             unseen: (N,), boxes whose size must not drift on, for lack of a measurement in the last step.
         """
         position, velocity = self.state
+        np.square(position[1], out=self.covariance[3])
         velocity[1] *= ~unseen
         position += velocity * seconds
         np.maximum(position[1], SMALLEST_SIDE, out=position[1])
@@ -90,7 +91,6 @@ class Motion:
         )
         rows = self._table[8:].reshape(4, -1)
         rows[:3] = step @ rows
-        np.square(position[1], out=self.covariance[3])
 
     def correct(self, measured: Array, hit: npt.NDArray[np.bool_]) -> None:
         """Takes one measured box for every filter, (2, 2, N), where `hit` (N,) says that there is one."""
