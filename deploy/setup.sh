@@ -62,4 +62,14 @@ fi
 # The lock is a list of constraints: it says which version, the extras say what.
 PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -m pip install --quiet \
     --constraint "$root/requirements.lock" --editable "$root[$extras]"
+
+# GStreamer's Python bindings come from the system only (Debian, JetPack); where they were built for the same
+# Python, they are linked in, and nothing else of the system is.
+suffix=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+bindings=/usr/lib/python3/dist-packages/gi
+if [ -e "$bindings/_gi$suffix" ]; then
+    ln -sfn "$bindings" "$packages/gi"
+    say "linked GStreamer's bindings (gi) from the system"
+fi
 say "$venv is ready ($extras)"
