@@ -6,10 +6,15 @@ A skip is allowed on a laptop that lacks a part; in CI (`CI` in the environment)
 
 import os
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The same examples in every run, and no wall-clock deadline: a busy machine is not a defect.
+hypothesis.settings.register_profile("project", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("project")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -105,3 +110,26 @@ def onnx_models(shared_data: Path) -> Path:
 def truth(shared_data: Path) -> Path:
     """Ground truth."""
     return shared_data / "truth"
+
+
+@pytest.fixture(scope="session")
+def package_of(onnx_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Imports a real model by its file's stem, once a session, as `edge-runtime model import … --yes` does."""
+    from edge_runtime.cli.main import run
+
+    root = tmp_path_factory.mktemp("packages")
+
+    def package(stem: str) -> Path:
+        out = root / stem
+        if not out.exists():
+            code = run(["model", "import", str(onnx_models / f"{stem}.onnx"), "--out", str(out), "--yes"])
+            assert code == 0
+        return out
+
+    return package
+
+
+@pytest.fixture(scope="session")
+def yolox_package(package_of: Callable[[str], Path]) -> Path:
+    """The fast detector that most end-to-end tests use."""
+    return package_of("yolox_nano_coco_416")

@@ -171,7 +171,7 @@ class _Builder:
             if not isinstance(key_node, ScalarNode):
                 self._problem("a key must be text, not a list or a section", location, key_node)
                 continue
-            key = key_node.value
+            key = self._text(key_node.value, location, key_node)
             if key == "<<" and key_node.style is None:
                 merges.append(value_node)
                 continue
@@ -199,7 +199,7 @@ class _Builder:
                 data.setdefault(key, value)
 
     def _scalar(self, node: ScalarNode, location: Location) -> Any:
-        text: str = node.value
+        text = self._text(node.value, location, node)
         tag = node.tag.removeprefix(_TAG)
         if tag == "str":
             return text
@@ -216,6 +216,16 @@ class _Builder:
         else:
             self._unknown_tag(node, location)
         return text
+
+    def _text(self, text: str, location: Location, node: Node) -> str:
+        """Text whose escaped surrogate pairs, which JSON writers produce, are one character again."""
+        if not any("\ud800" <= char <= "\udfff" for char in text):
+            return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._problem("holds half of a character: a lone surrogate", location, node)
+            return text.encode("ascii", "replace").decode()
 
     def _integer(self, text: str, location: Location, node: Node) -> int:
         if len(text) > 64:

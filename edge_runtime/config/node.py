@@ -133,8 +133,8 @@ class EventsConfig(ConfigModel):
 
     Attributes:
         file: events are appended to it, one JSON object a line; relative to the configuration file.
-        max_bytes: cap on one encoded event. The smallest event takes 650 bytes, one with evidence and long
-            names 1,150; a cap that is too small for a rule's events is refused at the start.
+        max_bytes: cap on one encoded event. Most take 650 to 900 bytes; the largest, with evidence and the
+            longest names, 1,290. A cap that is too small for a rule's events is refused at the start.
     """
 
     file: Text | None = None

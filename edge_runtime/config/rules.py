@@ -1,5 +1,6 @@
 """Rules: what counts as an event. Every time below is measured time, never frames over a nominal fps."""
 
+import math
 from datetime import time
 from typing import Annotated, Literal
 
@@ -32,8 +33,11 @@ def check_polygon(points: Polygon) -> Polygon:
     """A polygon with an area, or a ValueError that says what is missing."""
     if len(points) < 3:
         raise ValueError("needs at least 3 points")
-    area = sum(x1 * y2 - x2 * y1 for (x1, y1), (x2, y2) in zip(points, points[1:] + points[:1], strict=True))
-    if area == 0:
+    (x0, y0), (x1, y1) = points[0], max(points, key=lambda point: math.dist(point, points[0]))
+    extent = math.dist((x0, y0), (x1, y1))
+    # Twice the area of the triangle with the longest side; rounding leaves about 1e-16 of the extent squared.
+    aside = max(abs((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)) for x, y in points)
+    if aside <= 1e-12 * extent * extent:
         raise ValueError("has no area: its points lie on one line")
     return points
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from edge_runtime.config.problem import Location, visible
 from edge_runtime.telemetry import MASK, redact_patterns, register_secret
@@ -152,12 +152,6 @@ def _register_user_information(url: str) -> None:
     if password:
         register_secret(password)
         register_secret(unquote(password))
-    try:
-        decoded = urlsplit(url).password
-    except ValueError:
-        return
-    if decoded:
-        register_secret(decoded)
 
 
 def without_secrets(data: Any, field: str = "") -> Any:
