@@ -53,7 +53,8 @@ class Region:
         self._dx, self._dy = end[:, :1] - self._x0, self._y1 - self._y0
         self._descends = self._dy > 0
         length = np.hypot(self._dx, self._dy)
-        self._margin = EDGE_PX * length
+        # A corner given twice makes an edge without length, on which every point would lie.
+        self._margin = np.where(length > 0, EDGE_PX * length, -1.0)
         self._reach = length**2 + self._margin
 
     def contains(self, x: Float64Array, y: Float64Array) -> BoolArray:
