@@ -10,9 +10,9 @@ from edge_runtime.events import EventDesk, EvidenceRing
 from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
 from edge_runtime.node.models import ReadyModel
 from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
-from edge_runtime.perception.pipeline import Lane, LaneSource, Outcome, Pipeline, StageTimes
+from edge_runtime.perception.pipeline import Evaluated, Lane, LaneSource, Outcome, Pipeline, StageTimes
 from edge_runtime.protocol import EventRecord
-from edge_runtime.sources import SourceRunner, open_source
+from edge_runtime.sources import SourceRunner, SourceState, open_source
 from edge_runtime.telemetry.metrics import STAGES, Metrics
 
 _STOP_TIMEOUT_S = 5.0
@@ -57,6 +57,7 @@ class Node:
         self._started_ns = self._clock.monotonic_ns()
         self._ended_ns: int | None = None
         self._interrupted = False
+        self._states: dict[str, SourceState] = {}
         self.times = StageTimes(None if metrics is None else self._measured)
         workers = max(ready.execution.workers for ready in models.values())
         self._pipeline = Pipeline(
@@ -86,6 +87,7 @@ class Node:
                 runner.start()
             self._pipeline.run(self._lanes)
         finally:
+            self._states = {name: runner.status().state for name, runner in self._runners.items()}
             for runner in self._runners.values():
                 runner.stop(_STOP_TIMEOUT_S)
             for lane in self._lanes:
@@ -108,8 +110,14 @@ class Node:
         """One frame's outcome."""
         desk = self._desks[outcome.frame.source]
         self._note(desk.take(outcome))
-        if self._metrics is not None:
-            self._metrics.age(desk.name, desk.age_ns / NS_PER_S)
+        if self._metrics is None:
+            return
+        self._metrics.age(desk.name, desk.age_ns / NS_PER_S)
+        if isinstance(outcome, Evaluated):
+            self._metrics.frame(desk.name, "evaluated")
+            self._metrics.nonfinite(desk.name, outcome.detections.nonfinite)
+        else:
+            self._metrics.frame(desk.name, outcome.reason.value)
 
     def tick(self) -> None:
         """Time passes."""
@@ -130,6 +138,10 @@ class Node:
             interrupted=self._interrupted,
         )
 
+    def batch_sizes(self) -> dict[str, dict[int, int]]:
+        """How many inferences ran with how many frames, by model."""
+        return {lane.name: dict(lane.batch_sizes) for lane in self._lanes}
+
     def _camera_snapshot(self, desk: CameraDesk) -> CameraSnapshot:
         status = desk.runner.status()
         drops = dict(status.drops)
@@ -138,7 +150,8 @@ class Node:
                 if camera == desk.name:
                     drops[cause] = drops.get(cause, 0) + count
         return CameraSnapshot(
-            state=status.state.value,
+            # Stopping ends every source: what matters afterwards is the state in which it was found.
+            state=self._states.get(desk.name, status.state).value,
             decoded=status.decoded,
             evaluated=desk.frames["evaluated"],
             not_evaluated={key: n for key, n in dict(desk.frames).items() if key != "evaluated"},

@@ -1,0 +1,89 @@
+"""Minutes on synthetic cameras: ages bounded, memory flat. `make soak`; EDGE_SOAK_MINUTES changes how many."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import yaml
+
+from edge_runtime.config import load_config
+from edge_runtime.node import Node, load_models
+
+pytestmark = pytest.mark.soak
+
+MINUTES = float(os.environ.get("EDGE_SOAK_MINUTES", "10"))
+_SAMPLE_S = 1.0
+_SETTLE = 0.2
+"""The first fifth is left out of the slope: caches and allocator arenas are still filling."""
+
+
+def _memory_mib(stop: threading.Event, samples: list[tuple[float, float]]) -> None:
+    process, begun = psutil.Process(), time.monotonic()
+    while not stop.wait(_SAMPLE_S):
+        samples.append((time.monotonic() - begun, process.memory_info().rss / 2**20))
+
+
+def _slope_per_minute(samples: list[tuple[float, float]]) -> tuple[float, float]:
+    """Least-squares slope in MiB a minute, and its standard error."""
+    kept = np.array(samples[int(len(samples) * _SETTLE) :])
+    x, y = kept[:, 0] / 60, kept[:, 1]
+    centred = x - x.mean()
+    slope = float((centred * (y - y.mean())).sum() / (centred**2).sum())
+    residual = y - y.mean() - slope * centred
+    error = float(np.sqrt((residual**2).sum() / (len(x) - 2) / (centred**2).sum()))
+    return slope, error
+
+
+def test_a_camera_three_times_faster_than_the_model(yolox_package: Path, tmp_path: Path) -> None:
+    """Age at evaluation stays within one frame period plus the model's time, and memory does not grow."""
+    config = {
+        "models": {"m": {"package": str(yolox_package), "threads": 1, "mode": "latency"}},
+        "cameras": {
+            "fast": {
+                "source": {"kind": "synthetic", "fps": 90, "width": 640, "height": 480, "objects": 8},
+                "model": "m",
+                "data_class": "public",
+                "rules": [{"kind": "occupancy", "name": "anything"}],
+            }
+        },
+    }
+    path = tmp_path / "soak.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    loaded = load_config(path)
+    models = load_models(loaded.config, loaded.base)
+    measured = Node(loaded, models, max_frames=60).run().stages["infer"].p50_ms / 1e3
+    config["cameras"]["fast"]["source"]["fps"] = rate = min(480.0, 3 / measured)  # type: ignore[index]
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    loaded = load_config(path)
+    node = Node(loaded, models)
+    samples: list[tuple[float, float]] = []
+    stop = threading.Event()
+    watcher = threading.Thread(target=_memory_mib, args=(stop, samples))
+    ender = threading.Timer(MINUTES * 60, node.request_stop)
+    watcher.start()
+    ender.start()
+    result = node.run()
+    stop.set()
+    watcher.join()
+    for ready in models.values():
+        ready.model.close()
+
+    camera, stages = result.cameras["fast"], result.stages
+    period_ms = 1000 / rate
+    around_ms = sum(stages[name].p95_ms for name in ("decode", "preprocess", "postprocess", "track", "rules"))
+    slope, error = _slope_per_minute(samples)
+    print(
+        f"\n{MINUTES:g} min at {rate:.0f} frames/s against a model of {stages['infer'].p50_ms:.1f} ms: "
+        f"age p50 {stages['age'].p50_ms:.1f} p95 {stages['age'].p95_ms:.1f} p99 {stages['age'].p99_ms:.1f} ms, "
+        f"period + model {period_ms + stages['infer'].p50_ms:.1f} ms; evaluated {camera.evaluated}, "
+        f"dropped {dict(camera.drops)}; memory {slope:+.3f} +- {error:.3f} MiB/min"
+    )
+    assert camera.evaluated > 100
+    assert sum(camera.drops.values()) > camera.evaluated
+    assert stages["age"].p50_ms <= period_ms + stages["infer"].p50_ms + around_ms
+    assert stages["age"].p95_ms <= period_ms + stages["infer"].p95_ms + around_ms
+    assert slope <= max(3 * error, 0.2)
