@@ -24,10 +24,10 @@ from edge_runtime.perception.decoders.base import Candidates
 from edge_runtime.perception.decoders.boxes import Activation, activate, read_boxes
 from edge_runtime.perception.decoders.layout import (
     as_float32,
+    boxes_of,
     image_of,
     named,
     require_outputs,
-    rows_of,
     same_length,
     shape_text,
 )
@@ -53,7 +53,7 @@ class DetrDecoder:
                 return self._finished(outputs, index, score)
             if len(outputs) == 2:
                 logits = self._oriented(image_of(head, outputs, 0, index, 2), 0, 0)
-                boxes = rows_of(head, image_of(head, outputs, 1, index, 2), 1, 4, "4 of the box")
+                boxes = boxes_of(head, outputs, 1, index)
                 same_length(head, len(logits), len(boxes))
                 return self._queries(logits, boxes, "sigmoid", score)
             rows = self._oriented(image_of(head, outputs, 0, index, 2), 0, 4)
@@ -62,7 +62,7 @@ class DetrDecoder:
     def _finished(self, outputs: Sequence[Tensor], index: int, score: float) -> Candidates:
         head = self._head
         ids = image_of(head, outputs, 0, index, 1)
-        boxes = rows_of(head, image_of(head, outputs, 1, index, 2), 1, 4, "4 of the box")
+        boxes = boxes_of(head, outputs, 1, index)
         scores = image_of(head, outputs, 2, index, 1)
         same_length(head, len(ids), len(boxes), len(scores))
         kept = not_below(scores, score)

@@ -56,7 +56,15 @@ def image_of(head: HeadSpec, outputs: Sequence[Tensor], position: int, index: in
     return image
 
 
-def rows_of(head: HeadSpec, matrix: Tensor, position: int, channels: int, meaning: str) -> Tensor:
+def rows_of(
+    head: HeadSpec,
+    matrix: Tensor,
+    position: int,
+    channels: int,
+    meaning: str,
+    *,
+    otherwise: str = "the label map does not fit the model",
+) -> Tensor:
     """A matrix with one candidate a row, transposed where the model has one a column.
 
     Args:
@@ -65,6 +73,7 @@ def rows_of(head: HeadSpec, matrix: Tensor, position: int, channels: int, meanin
         position: of the tensor among the outputs.
         channels: numbers per candidate.
         meaning: what the channels are made of, for the error sentence.
+        otherwise: what it means that they are not there.
 
     Returns:
         (N, channels), perhaps a transposed view.
@@ -79,7 +88,19 @@ def rows_of(head: HeadSpec, matrix: Tensor, position: int, channels: int, meanin
         return transposed
     raise DecodeError(
         f"{head.family}: {named(head, position)} is {shape_text(matrix)} per image, but one side must be "
-        f"{channels} ({meaning}): the label map does not fit the model"
+        f"{channels} ({meaning}): {otherwise}"
+    )
+
+
+def boxes_of(head: HeadSpec, outputs: Sequence[Tensor], position: int, index: int) -> Tensor:
+    """(N, 4): the box numbers of one image, where a tensor of their own holds them.
+
+    Raises:
+        DecodeError: the tensor holds something else.
+    """
+    matrix = image_of(head, outputs, position, index, 2)
+    return rows_of(
+        head, matrix, position, 4, "4 of the box", otherwise="list the outputs in the head's order"
     )
 
 

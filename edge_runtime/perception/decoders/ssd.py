@@ -21,6 +21,7 @@ from edge_runtime.perception.decoders.base import Candidates
 from edge_runtime.perception.decoders.boxes import read_boxes
 from edge_runtime.perception.decoders.layout import (
     as_float32,
+    boxes_of,
     image_of,
     named,
     require_outputs,
@@ -47,7 +48,7 @@ class SsdDecoder:
 
     def _separate(self, outputs: Sequence[Tensor], index: int, score: float) -> Candidates:
         head = self._head
-        boxes = rows_of(head, image_of(head, outputs, 0, index, 2), 0, 4, "4 of the box")
+        boxes = boxes_of(head, outputs, 0, index)
         scores = self._list(outputs, 1, index)
         ids = self._list(outputs, 2, index)
         same_length(head, len(boxes), len(scores), len(ids))

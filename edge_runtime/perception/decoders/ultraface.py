@@ -13,7 +13,7 @@ from edge_runtime.packages.manifest import HeadSpec, InputSpec
 from edge_runtime.perception.backends.base import Tensor
 from edge_runtime.perception.decoders.base import Candidates
 from edge_runtime.perception.decoders.boxes import activate, read_boxes
-from edge_runtime.perception.decoders.layout import image_of, require_outputs, rows_of, same_length
+from edge_runtime.perception.decoders.layout import boxes_of, image_of, require_outputs, rows_of, same_length
 from edge_runtime.perception.decoders.selection import best_class, finish, rows_not_below
 
 
@@ -32,7 +32,7 @@ class UltraFaceDecoder:
         meaning = f"{self._first} of the background and {self._labels} classes"
         scores = image_of(head, outputs, 0, index, 2)
         scores = rows_of(head, scores, 0, self._first + self._labels, meaning)
-        boxes = rows_of(head, image_of(head, outputs, 1, index, 2), 1, 4, "4 of the box")
+        boxes = boxes_of(head, outputs, 1, index)
         same_length(head, len(scores), len(boxes))
         with np.errstate(over="ignore", invalid="ignore"):
             if self._activation == "none":

@@ -16,7 +16,7 @@ from edge_runtime.perception.backends.base import Tensor
 from edge_runtime.perception.decoders.base import Candidates
 from edge_runtime.perception.decoders.boxes import to_xyxy
 from edge_runtime.perception.decoders.grid import cell_grid, strides_for
-from edge_runtime.perception.decoders.layout import as_float32, image_of, rows_of, same_length
+from edge_runtime.perception.decoders.layout import as_float32, boxes_of, image_of, rows_of, same_length
 from edge_runtime.perception.decoders.selection import best_class, finish, not_below
 from edge_runtime.perception.detections import FloatArray, IntArray
 
@@ -63,13 +63,13 @@ class YuNetDecoder:
         """Class scores (N, C), objectness (N,) and box numbers (N, 4) of one stride."""
         head = self._head
         width = head.first_class_id + self._labels
-        meanings = ((width, f"{self._labels} classes"), (1, "objectness"), (4, "4 of the box"))
         found = []
-        for group, (channels, meaning) in enumerate(meanings):
+        for group, (channels, meaning) in enumerate(((width, f"{self._labels} classes"), (1, "objectness"))):
             position = group * levels + level
             matrix = image_of(head, outputs, position, index, 2)
             found.append(rows_of(head, matrix, position, channels, meaning))
-        classes, objectness, numbers = found
+        classes, objectness = found
+        numbers = boxes_of(head, outputs, 2 * levels + level, index)
         same_length(head, len(classes), len(objectness), len(numbers))
         return classes[:, head.first_class_id :], objectness[:, 0], numbers
 
