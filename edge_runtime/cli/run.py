@@ -84,15 +84,33 @@ def run(
         with _stopping_on_signals(node), live_view(node, quiet=target == "-"):
             result = node.run()
         troubles = [sink.trouble for sink in sinks if sink.failed]
-        troubles += [status.error for r in recorders.values() if (status := r.close()).error]
+        drawn = {name: recorder.close() for name, recorder in recorders.items()}
+        troubles += [status.error for status in drawn.values() if status.error]
     if summary is not None:
         _write_summary(summary, result)
-    print_summary(result, to_stderr=target == "-")
+    print_summary(
+        result,
+        to_stderr=target == "-",
+        files=_written(target, annotate, sheet, summary),
+        notes=[
+            f"{name}: {status.dropped} frames are not in the video: it was behind the camera"
+            for name, status in drawn.items()
+            if status.dropped
+        ],
+    )
     failed = [f"camera {name}: {c.error}" for name, c in result.cameras.items() if c.state == "failed"]
     problems = [text for text in (*failed, *troubles) if text]
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
+
+
+def _written(
+    events: str | None, video: Path | None, sheet: Path | None, summary: Path | None
+) -> dict[str, str]:
+    """What the run left, by kind; with several cameras, videos and sheets carry their names."""
+    found = {"events": events, "video": video, "contact sheet": sheet, "summary": summary}
+    return {kind: str(path) for kind, path in found.items() if path is not None and path != "-"}
 
 
 def _events_file(loaded: "LoadedConfig") -> str | None:
