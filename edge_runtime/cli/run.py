@@ -81,7 +81,10 @@ def run(
         for recorder in recorders.values():
             stack.callback(recorder.close)
         node = Node(loaded, models, sinks=sinks, observers=recorders, metrics=numbers, max_frames=max_frames)
-        with _stopping_on_signals(node), live_view(node, quiet=target == "-"):
+        with (
+            _stopping_on_signals(node),
+            live_view(node, quiet=target == "-", title=loaded.config.device.name),
+        ):
             result = node.run()
         troubles = [sink.trouble for sink in sinks if sink.failed]
         drawn = {name: recorder.close() for name, recorder in recorders.items()}
