@@ -8,7 +8,7 @@ import numpy as np
 from edge_runtime.packages import ModelPackage
 from edge_runtime.packages.manifest import ModelManifest
 from edge_runtime.perception.backends import Backend, Tensor, load_backend
-from edge_runtime.perception.detector import Postprocessor
+from edge_runtime.perception.detector import Postprocessor, require_agreement
 from edge_runtime.perception.preprocess import Preprocessor, size_feeds
 
 
@@ -55,11 +55,16 @@ def load_model(
 
     Args:
         package: verified.
-        providers, require_gpu, threads, spinning: as `load_backend` takes them.
-        score, nms_iou: override the package's thresholds.
+        providers: as `load_backend` takes them, like the next three.
+        require_gpu: refuse to run on the CPU.
+        threads: intra-op threads of one run.
+        spinning: let idle intra-op threads spin.
+        score: instead of the package's threshold.
+        nms_iou: instead of the package's.
 
     Raises:
         BackendError: the model does not load or run.
+        PackageError: manifest and graph do not describe the same model.
         DecodeError: the head is not one that this runtime reads.
     """
     manifest = package.manifest
@@ -71,8 +76,10 @@ def load_model(
         threads=threads,
         spinning=spinning,
     )
-    model = LoadedModel(package, backend, preprocessor, Postprocessor(manifest, score, nms_iou))
     try:
+        require_agreement(manifest, backend.inputs)
+        postprocessor = Postprocessor(manifest, score, nms_iou, outputs=backend.outputs)
+        model = LoadedModel(package, backend, preprocessor, postprocessor)
         tensor = preprocessor.allocate(1)
         backend.infer(model.feeds(np.ascontiguousarray(tensor), 1))
     except BaseException:
