@@ -83,7 +83,7 @@ def write_first_config(request: Request) -> Path:
         SourceError: the camera delivers no picture.
         PackageError: the model package does not open.
     """
-    configure_logging("error")  # what the camera does on the way is said once, at the end
+    configure_logging("critical")  # what the camera does on the way is said once, at the end
     out = request.out
     folder = out.absolute().parent
     if not folder.is_dir():

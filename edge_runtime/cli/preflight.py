@@ -41,7 +41,7 @@ def preflight(
     """
     from edge_runtime.cli.report import problem_records, say, write_json
 
-    configure_logging("error")  # what a camera does on the way is said once, at the end
+    configure_logging("critical")  # what a camera does on the way is said once, at the end
     loaded = load_config(config)
     found = Findings()
     found.problems += profile_problems(loaded)

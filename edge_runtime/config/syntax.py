@@ -64,6 +64,8 @@ def syntax_problem(error: MarkedYAMLError, text: str) -> Problem:
     blank_before = _indent_with_tab(lines, line)
     if blank_before is not None:
         return Problem(_TAB, line=blank_before)
+    if "expected ',' or" in said and line and "${" in lines[line - 1]:
+        return Problem("within brackets a ${…} must stand in quotes", line=line)
     for pattern, sentence in _SENTENCES:
         match = re.search(pattern, said)
         if match:

@@ -19,13 +19,19 @@ from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.telemetry.rate_limit import RateLimit
 from edge_runtime.telemetry.redaction import redact
 
-Level = Literal["debug", "info", "warning", "error"]
+Level = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["console", "json"]
 
 _KEYS = ("camera", "source", "model", "rule", "library")
 """Fields that tell apart lines of one event for the rate limit."""
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
 
 
 def get_logger(**fields: object) -> structlog.typing.FilteringBoundLogger:

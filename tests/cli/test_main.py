@@ -1,0 +1,230 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+
+from edge_runtime import __version__
+from edge_runtime.cli import lazy, main
+from edge_runtime.cli.commands import COMMANDS, EVERYWHERE, CommandRow
+from edge_runtime.errors import ConfigError, EdgeRuntimeError, MissingDependency
+
+DEFECT = "(a defect; EDGE_RUNTIME_DEBUG=1 shows the details)"
+NAMES = ", ".join(row.name for row in COMMANDS)
+
+
+def _raising(error: BaseException) -> Callable[[], None]:
+    def command() -> None:
+        """A command that fails."""
+        raise error
+
+    return command
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Make one object the only command, named `it`."""
+
+    def _install(target: Any) -> None:
+        monkeypatch.setattr(sys.modules[__name__], "_installed", target, raising=False)
+        monkeypatch.setattr(lazy.LazyGroup, "rows", (CommandRow("it", __name__, "_installed", "Does it."),))
+
+    return _install
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (EdgeRuntimeError("cannot go on"), 1, "error: cannot go on"),
+        (ConfigError("is wrong"), 2, "error: is wrong"),
+        (MissingDependency("needs x"), 2, "error: needs x"),
+        (ConfigError("two:\n  a\n\n  b"), 2, "error: two:\n  a\n  b"),
+        (EdgeRuntimeError(""), 1, "error: failed"),
+        (
+            ValueError("odd\nthing"),
+            70,
+            f"error: unexpected ValueError: odd thing {DEFECT}",
+        ),
+        (
+            ModuleNotFoundError("No module named 'cv2'", name="cv2"),
+            2,
+            "error: needs cv2: pip install 'edge-fleet-runtime[device]'",
+        ),
+        (
+            ModuleNotFoundError("No module named 'onnx'", name="onnx.helper"),
+            2,
+            "error: needs onnx: pip install 'edge-fleet-runtime[models]'",
+        ),
+        (
+            ModuleNotFoundError("No module named 'x'", name="x"),
+            70,
+            f"error: unexpected ModuleNotFoundError: No module named 'x' {DEFECT}",
+        ),
+        (KeyboardInterrupt(), 130, ""),
+        (typer.Exit(7), 7, ""),
+        (typer.Abort(), 130, ""),
+        (SystemExit(5), 5, ""),
+        (typer.BadParameter("no good"), 2, "error: Invalid value: no good"),
+    ],
+)
+def test_every_failure_is_an_exit_code_and_at_most_a_sentence(
+    error: BaseException, code: int, line: str, install: Callable[[Any], None], cli: Callable[..., Any]
+) -> None:
+    install(_raising(error))
+    outcome = cli("it")
+    assert outcome.code == code
+    assert outcome.err.split(" (see ")[0].rstrip("\n") == line
+    assert outcome.out == ""
+
+
+def test_a_defect_shows_its_traceback_on_request(
+    install: Callable[[Any], None], cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGE_RUNTIME_DEBUG", "1")
+    install(_raising(ValueError("odd")))
+    outcome = cli("it")
+    assert outcome.code == 70
+    assert "Traceback" in outcome.err
+    install(_raising(ConfigError("wrong")))
+    assert cli("it").err == "error: wrong\n"
+
+
+@pytest.mark.parametrize(("value", "code"), [(None, 0), (0, 0), (1, 1), (True, 0), ("x", 0)])
+def test_what_a_command_returns_is_its_exit_code(
+    value: object, code: int, install: Callable[[Any], None], cli: Callable[..., Any]
+) -> None:
+    install(lambda: value)
+    assert cli("it").code == code
+
+
+def test_a_group_keeps_its_own_commands(install: Callable[[Any], None], cli: Callable[..., Any]) -> None:
+    group = typer.Typer(help="A group.")
+
+    @group.command()
+    def inner(number: int) -> int:
+        """Takes a number."""
+        return number
+
+    @group.command()
+    def other() -> None:
+        """Does nothing."""
+
+    install(group)
+    assert cli("it", "inner", "3").code == 3
+    outcome = cli("it", "inner", "three")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.endswith("(see edge-runtime it inner --help)\n")
+    assert outcome.err.count("\n") == 1
+    assert cli("it", "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["runn"], "error: there is no command runn; did you mean run? (see edge-runtime --help)"),
+        (
+            ["zzz"],
+            f"error: there is no command zzz; commands are {NAMES} (see edge-runtime --help)",
+        ),
+        (["--nonsense"], "error: No such option: --nonsense (see edge-runtime --help)"),
+        (["config", "check"], "error: Missing argument 'FILE' (see edge-runtime config check --help)"),
+        (
+            ["config", "check", "a", "--jsn"],
+            "error: No such option: --jsn Did you mean --json? (see edge-runtime config check --help)",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(arguments: list[str], line: str, cli: Callable[..., Any]) -> None:
+    outcome = cli(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.replace(" (Possible options: --json)", " Did you mean --json?").rstrip("\n") == line
+
+
+def test_without_arguments_the_help_is_shown_and_the_code_says_so(cli: Callable[..., Any]) -> None:
+    outcome = cli()
+    assert outcome.code == 2
+    assert "Usage: edge-runtime" in outcome.out + outcome.err
+
+
+def test_the_version(cli: Callable[..., Any]) -> None:
+    outcome = cli("--version")
+    assert (outcome.code, outcome.out) == (0, f"edge-runtime {__version__}\n")
+
+
+def test_help_lists_every_command_with_its_line(cli: Callable[..., Any]) -> None:
+    outcome = cli("--help")
+    assert outcome.code == 0
+    words = " ".join(outcome.out.split())
+    for row in COMMANDS:
+        assert f"{row.name} {row.help}" in words
+
+
+def test_every_row_of_the_table_leads_to_a_command() -> None:
+    for row in COMMANDS:
+        command = lazy.load(row)
+        leaves = getattr(command, "commands", None)
+        names = {""} if leaves is None else set(leaves)
+        assert set(row.exits) == names, f"exit codes of {row.name} in cli/commands.py"
+        for exits in row.exits.values():
+            assert 0 in exits
+            assert not set(exits) & {70, 130}
+
+
+def test_codes_that_mean_the_same_everywhere() -> None:
+    assert set(EVERYWHERE) == {2, main.EXIT_SOFTWARE, main.EXIT_INTERRUPTED}
+
+
+_HEAVY = ("numpy", "cv2", "av", "onnxruntime", "pydantic", "yaml", "rich", "structlog", "prometheus_client")
+
+
+def test_help_imports_nothing_that_a_command_needs() -> None:
+    code = textwrap.dedent(f"""\
+        import sys
+        from edge_runtime.cli.main import run
+        assert run(["--help"]) == 0
+        heavy = [name for name in {_HEAVY!r} if name in sys.modules]
+        assert not heavy, heavy
+        """)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+def _console_script(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "edge_runtime.cli.main", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    process = _console_script("config", "schema")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(60) in (0, 1)
+    process.stderr.close()
+
+
+def test_an_interrupt_from_the_keyboard_is_silent() -> None:
+    process = _console_script("config", "init", stdin=subprocess.PIPE)
+    assert process.stderr is not None
+    seen = ""
+    while "Camera" not in seen:
+        char = process.stderr.read(1)
+        assert char, seen
+        seen += char
+    os.kill(process.pid, signal.SIGINT)
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "Traceback" not in seen + rest
+    assert "error" not in rest
