@@ -1,0 +1,78 @@
+"""The README stays true: what it names exists, and nothing names a package registry."""
+
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+READMES = sorted(
+    path
+    for path in REPOSITORY.rglob("README.md")
+    if not {".venv", "out", ".cache", "node_modules"} & set(path.relative_to(REPOSITORY).parts)
+)
+
+
+def ids(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+@pytest.mark.parametrize("readme", READMES, ids=ids)
+def test_links_lead_somewhere(readme: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", readme.read_text()):
+        if "://" not in target:
+            assert (readme.parent / target).exists(), target
+
+
+def test_rooms_and_files_that_the_readme_names_exist() -> None:
+    text = (REPOSITORY / "README.md").read_text()
+    rooms = re.findall(r"^\| ((?:`[\w/]+`(?:, )?)+) \|", text, re.MULTILINE)
+    named = [name for cell in rooms for name in re.findall(r"`([\w/]+)`", cell) if "." not in name]
+    assert len(named) > 15
+    for name in named:
+        assert (REPOSITORY / name).is_dir() or (REPOSITORY / "edge_runtime" / name).is_dir(), name
+    for name in re.findall(r"`((?:docs|deploy|edge_runtime|tests)/[\w./-]+)`", text):
+        if name != "docs/site":
+            assert (REPOSITORY / name).exists(), name
+
+
+@pytest.mark.parametrize("readme", READMES, ids=ids)
+def test_make_targets_that_are_named_exist(readme: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    code = re.findall(r"`make ([a-z]+)|^make ([a-z]+)", readme.read_text(), re.MULTILINE)
+    for first, second in code:
+        assert (first or second) in targets
+
+
+def test_commands_that_the_readme_names_exist() -> None:
+    from edge_runtime.cli.commands import COMMANDS
+
+    text = (REPOSITORY / "README.md").read_text()
+    named = set(re.findall(r"edge-runtime ([a-z]+)", text))
+    assert named
+    assert named <= {row.name for row in COMMANDS}
+
+
+def test_ci_is_one_executable_script() -> None:
+    script = REPOSITORY / ".ci" / "run"
+    assert script.stat().st_mode & stat.S_IXUSR
+    text = script.read_text()
+    assert text.startswith("#!/bin/bash\n")
+    assert "set -euo pipefail" in text
+    assert "make check" in text
+
+
+def test_nothing_that_installs_names_an_address() -> None:
+    installing = [
+        REPOSITORY / ".ci" / "run",
+        REPOSITORY / "Makefile",
+        REPOSITORY / "requirements.lock",
+        REPOSITORY / ".pre-commit-config.yaml",
+        *(REPOSITORY / "deploy").glob("*.sh"),
+        *(REPOSITORY / "deploy").rglob("*.json"),
+        *(REPOSITORY / "models").rglob("recipe.json"),
+    ]
+    for path in installing:
+        assert "://" not in path.read_text(), path
+    assert not re.search(r"index-url|find-links", (REPOSITORY / "pyproject.toml").read_text())
