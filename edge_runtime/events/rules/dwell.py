@@ -82,7 +82,8 @@ class DwellMachine:
 
     def tally(self) -> Mapping[str, int]:
         """How many reported stays are going on."""
-        return {"dwelling": sum(stay.reported for stay in self._stays.values())}
+        stays = list(self._stays.values())  # a copy: other threads read this
+        return {"dwelling": sum(stay.reported for stay in stays)}
 
 
 def _say(phase: Phase, track: int, stay: _Stay) -> Happening:

@@ -24,11 +24,12 @@ Trackers confirm a track with its second detection, which a camera with one fram
 
 
 class _Visitor(Settler[bool]):
-    __slots__ = ("was_there",)
+    __slots__ = ("appeared", "was_there")
 
-    def __init__(self, side: bool, moment: Moment, *, was_there: bool) -> None:  # noqa: FBT001
-        super().__init__(side, moment)
-        self.was_there = was_there
+    def __init__(self, inside: bool, moment: Moment, *, starting: bool) -> None:  # noqa: FBT001
+        super().__init__(inside, moment)
+        self.appeared = inside
+        self.was_there = inside and starting
 
 
 class ZoneMachine:
@@ -63,7 +64,7 @@ class ZoneMachine:
         for track, within in zip(scene.where(counts), inside[counts].tolist(), strict=True):
             visitor = self._visitors.get(track)
             if visitor is None:
-                visitor = self._visitors[track] = _Visitor(within, moment, was_there=within and starting)
+                visitor = self._visitors[track] = _Visitor(within, moment, starting=starting)
             else:
                 visitor.take(within, moment)
             if visitor.side is not visitor.settled and lasted(visitor.since, moment, self._debounce_ns):
@@ -89,7 +90,7 @@ class ZoneMachine:
             track=track,
             key=track,
             direction=direction,
-            reason="first seen inside the zone" if before is None else None,
+            reason="first seen inside the zone" if before is None and visitor.appeared else None,
         )
 
     def new_epoch(self) -> list[Happening]:

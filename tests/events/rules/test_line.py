@@ -30,6 +30,7 @@ def line(**fields: object) -> Machine:
         ([A] * 4 + [B] * 2 + [A] * 4, []),
         ([A] * 4 + [B] * 3 + [A] * 4, [L2R, R2L]),
         ([B] + [A] * 4, []),  # one wrong first frame settles nothing
+        ([A] * 4 + [B, (50.0, 50.0), B], [L2R]),  # standing on the line does not begin anew
         ([A] * 2 + [B] * 4, []),  # the first side was not settled either
         ([A] * 4 + [B, A] * 8 + [B] * 4, [L2R]),
         ([A] * 4 + [None] * 5 + [B] * 4, [L2R]),  # the same track, unseen while it crossed

@@ -73,6 +73,12 @@ def test_appearing_inside_later_is_entering_and_says_so() -> None:
     assert (entered.track, entered.reason) == (2, "first seen inside the zone")
 
 
+def test_first_seen_outside_and_then_inside_is_entering_even_at_the_start() -> None:
+    machine = Machine(rule("zone", **LEFT_HALF))
+    (entered,) = machine.walk([OUT] * 2 + [IN] * 6)
+    assert (entered.direction, entered.reason) == ("enter", None)
+
+
 def test_a_slow_camera_has_three_frames_to_show_who_was_there() -> None:
     machine = Machine(rule("zone", **LEFT_HALF))
     said = machine.at(0) + machine.at(10, Seen(*IN)) + machine.at(20, Seen(*IN)) + machine.at(30, Seen(*IN))
