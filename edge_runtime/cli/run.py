@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edge_runtime.node import Node, ReadyModel, RunSnapshot
     from edge_runtime.telemetry.metrics import Metrics
 
-_SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.0005
 """Python passes the interpreter from thread to thread every 5 ms by default, half a fast inference: the thread
 that feeds the model would wait that long behind another's bookkeeping."""
 
@@ -66,7 +66,7 @@ def run(
     loaded = load_config(config)
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
     cv2.setNumThreads(1)
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     target = events if events is not None else _events_file(loaded)
     with contextlib.ExitStack() as stack:
         sinks = [NdjsonSink(target)] if target is not None else []

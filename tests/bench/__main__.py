@@ -28,7 +28,9 @@ def main(words: list[str]) -> int:
     failed = []
     for path in chosen:
         print(f"\n== {path.stem.removeprefix('bench_').replace('_', ' ')}", flush=True)
-        if subprocess.run([sys.executable, str(path)], check=False).returncode:
+        if subprocess.run(
+            [sys.executable, "-m", f"tests.bench.{path.stem}"], check=False, cwd=HERE.parent.parent
+        ).returncode:
             failed.append(path.stem)
     if failed:
         sys.stderr.write(f"error: failed: {', '.join(failed)}\n")
