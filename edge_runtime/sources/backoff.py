@@ -28,16 +28,20 @@ class FullJitter:
         """The longest that the next wait may be, seconds."""
         return min(self._max_s, self._first_s * 2.0 ** min(self._failures, _MAX_EXPONENT))
 
-    def failed(self, lived_s: float = 0.0) -> float:
+    def failed(self, lived_s: float = 0.0, *, refused: bool = False) -> float:
         """Count one failure and return the seconds to wait.
 
         Args:
             lived_s: how long the session that failed had delivered frames. Only one that outlived the
                 ceiling it had to wait for counts as recovered; a camera that delivers one frame and dies,
                 again and again, must not be knocked at without pause.
+            refused: the camera refused the password: the ceiling is the maximum at once, because cameras lock
+                accounts after a few wrong ones.
         """
         if lived_s > self.ceiling_s:
             self._failures = 0
+        if refused:
+            self._failures = _MAX_EXPONENT
         wait_s = self._rng.uniform(0.0, self.ceiling_s)
         self._failures += 1
         return wait_s

@@ -4,7 +4,7 @@ import av
 
 from edge_runtime.errors import SourceError
 from edge_runtime.sources.address import Address
-from edge_runtime.sources.reader import SourceRefused, SourceSilent
+from edge_runtime.sources.reader import SourceRefused, SourceSilent, SourceUnauthorized
 from edge_runtime.sources.redact import without_credentials
 
 _NETWORK = ("rtsp", "http")
@@ -25,6 +25,8 @@ def explained(error: BaseException, address: Address) -> SourceError:
     if is_silence(error):
         limit = f" within {address.times.open_s:g} s" if address.times else ""
         return SourceSilent(f"{name} did not answer{limit}")
+    if isinstance(error, av.error.HTTPUnauthorizedError):
+        return SourceUnauthorized(f"{name} refuses the user name or password (401)")
     for kinds, text in _SENTENCES:
         if isinstance(error, kinds):
             return _of_kind(address, f"{name} {text}")
@@ -35,7 +37,10 @@ def explained(error: BaseException, address: Address) -> SourceError:
             address, f"{name} is not a video that can be read: another kind of file, damaged, or cut off"
         )
     if address.kind in _NETWORK and getattr(error, "errno", None) == 5:
-        return SourceError(f"{name} cannot be reached: its name may be wrong, or the network is down")
+        # Input/output error: FFmpeg says so for an unknown host name as for a page that ends too soon.
+        return SourceError(
+            f"{name} gives no stream: its name may be wrong, the network down, or what answers is no camera"
+        )
     return _of_kind(address, f"{name} cannot be opened: {without_credentials(_reason(error))}")
 
 
@@ -49,7 +54,6 @@ def _reason(error: BaseException) -> str:
 
 
 _SENTENCES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
-    ((av.error.HTTPUnauthorizedError,), "refuses the user name or password (401)"),
     ((av.error.HTTPForbiddenError,), "forbids access (403): this user may not see the stream"),
     ((av.error.HTTPNotFoundError,), "does not exist on the camera (404): check the path"),
     ((ConnectionRefusedError,), "refuses the connection: nothing listens there; check address and port"),

@@ -5,6 +5,7 @@ seen must not be seen at the rim either. Self-intersecting polygons cover by non
 covers less than even-odd. The pixels are found once per frame size; applying them is one pass of `and`.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -53,20 +54,18 @@ def _centres_inside(polygon: Polygon, width: int, height: int) -> BoolMask:
 
 
 def _cover_edge(covered: BoolMask, start: Point, end: Point) -> None:
-    """Mark the pixels that the segment from `start` to `end` passes through."""
-    height = covered.shape[0]
+    """Mark the pixels whose inside the segment from `start` to `end` crosses; their borders do not count."""
     (x1, y1), (x2, y2) = sorted((start, end), key=lambda point: point[1])
-    top, bottom = int(np.floor(np.clip(y1, 0, height))), int(np.ceil(np.clip(y2, 0, height)))
-    rows = np.arange(top, max(bottom, top + 1))
-    rows = rows[rows < height]
-    upper = np.clip(rows, y1, y2)
-    lower = np.clip(rows + 1, y1, y2)
-    slope = (x2 - x1) / (y2 - y1) if y2 > y1 else 0.0
-    left = np.where(y2 > y1, x1 + (upper - y1) * slope, min(x1, x2))
-    right = np.where(y2 > y1, x1 + (lower - y1) * slope, max(x1, x2))
-    first = np.floor(np.minimum(left, right)).astype(np.int64)
-    last = np.ceil(np.maximum(left, right)).astype(np.int64)
-    for row, begin, stop in zip(rows, first, np.maximum(last, first + 1), strict=True):
+    height = covered.shape[0]
+    rows = np.arange(max(math.floor(y1), 0), min(math.ceil(y2), height))
+    if y2 > y1:
+        slope = (x2 - x1) / (y2 - y1)
+        ends = x1 + (np.clip(rows, y1, y2) - y1) * slope, x1 + (np.clip(rows + 1, y1, y2) - y1) * slope
+    else:
+        ends = np.full(rows.size, x1), np.full(rows.size, x2)
+    first = np.floor(np.minimum(*ends)).astype(np.int64)
+    last = np.ceil(np.maximum(*ends)).astype(np.int64)
+    for row, begin, stop in zip(rows, first, last, strict=True):
         covered[row, max(begin, 0) : max(stop, 0)] = True
 
 

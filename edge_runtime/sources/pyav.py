@@ -25,7 +25,9 @@ _TEXT_FORMATS = frozenset({"tty", "bin", "adf", "idf", "xbin"})  # FFmpeg would 
 _MAX_READ_ERRORS = 16  # in a row; a damaged file is read on behind the damage, a broken one is not for ever
 _REMEMBERED_ARRIVALS = 128  # more than any decoder reorders
 _POLL_S = 0.002  # between two questions to a camera that is asked without waiting
-_DECODER_THREADS = min(cpu_count() or 1, 4)
+_MANY_PIXELS = 1280 * 720
+"""Up to this size one thread decodes faster (1 to 3 ms) than any model looks, and damaged pictures come out the
+same in every run: with frame threads the decoder's guesses about lost parts depend on timing."""
 
 
 class PyavReader:
@@ -55,6 +57,9 @@ class PyavReader:
             raise
         self._live = address.times is not None
         self._stamped = not int(self._container.format.flags) & _NO_TIMESTAMPS
+        # In a file with an index a corrupt packet is the one that is cut off; a decoder with several threads
+        # loses the frames before it with it. A transport stream marks packets of which most can be decoded.
+        self._resilient = self._container.format.name == "mpegts"
         self._edge = self._new_edge()
         self._to_bgr = ToBgr()
         self._arrivals: OrderedDict[int | None, Arrival] = OrderedDict()
@@ -63,7 +68,7 @@ class PyavReader:
         self._need_keyframe = False
         self._seen = False
         self._given = 0
-        self._end_ns: int | None = None
+        self._last_ns = 0
         self._demuxed = self._demux()
         context = self._stream.codec_context
         self.facts = StreamFacts(
@@ -97,13 +102,15 @@ class PyavReader:
             kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
             raise SourceRefused(f"{name} holds no video stream, only {kinds}")
         if number >= len(videos):
-            raise SourceRefused(f"{name} has {len(videos)} video stream(s); there is no stream {number}")
+            held = f"{len(videos)} video stream{'s' if len(videos) > 1 else ''}"
+            raise SourceRefused(f"{name} has {held}; there is no stream {number}, they count from 0")
         stream = videos[number]
         if getattr(stream, "codec_context", None) is None:
             raise SourceRefused(f"{name} is coded in a way that this FFmpeg cannot decode")
         # Frame threads hold back as many frames as there are threads: right for a file, wrong for a camera.
         stream.thread_type = "SLICE" if self._address.times is not None else "AUTO"
-        stream.codec_context.thread_count = _DECODER_THREADS
+        large = stream.codec_context.width * stream.codec_context.height > _MANY_PIXELS
+        stream.codec_context.thread_count = min(cpu_count() or 1, 4) if large else 1
         return stream
 
     def _new_edge(self) -> LiveEdge | None:
@@ -169,13 +176,14 @@ class PyavReader:
             self._arrivals[packet.pts] = self._last_arrival = arrival
             if len(self._arrivals) > _REMEMBERED_ARRIVALS:
                 self._arrivals.popitem(last=False)
-            if packet.pts is not None:
-                self._end_ns = _in_ns(packet.pts + (packet.duration or 0), packet)
             if arrival.behind or (self._need_keyframe and not packet.is_keyframe):
                 self._need_keyframe = True
                 self.counts.drops[DropCause.BEHIND.value] += 1
                 return
             self._need_keyframe = False
+            if packet.is_corrupt and not self._resilient:
+                self.counts.drops[DropCause.CORRUPT.value] += 1
+                return
         try:
             frames = packet.decode()
         except EOFError:
@@ -203,6 +211,7 @@ class PyavReader:
             self._learn_size(frame, width, height)
             self._seen = True
         pts_ns = _in_ns(frame.pts, frame) if self._stamped or not self._live else None
+        self._last_ns = max(pts_ns or 0, self._last_ns)
         return Grab(image, pts_ns, capture_ns, arrival.preroll)
 
     def _learn_size(self, frame: VideoFrame, width: int, height: int) -> None:
@@ -227,13 +236,12 @@ class PyavReader:
     def _note_an_early_end(self) -> None:
         """A file that stops well before its own header says so is cut off: say it instead of passing over."""
         expected, stream = self.facts.frames, self._stream
-        if self._live or expected is None or self._given >= expected or self._end_ns is None:
-            return
-        begin_ns = _in_ns(stream.start_time or 0, stream) or 0
         length_ns = _in_ns(stream.duration, stream)
-        frame_ns = (length_ns or 0) // expected
-        if length_ns is None or self._end_ns - begin_ns >= length_ns - 2 * frame_ns:
+        if self._live or expected is None or self._given >= expected or length_ns is None:
             return
+        end_ns = (_in_ns(stream.start_time, stream) or 0) + length_ns
+        if end_ns - self._last_ns < 2 * length_ns // expected:
+            return  # declared numbers of frames are often off by some, but then nothing is missing at the end
         self.warning = (
             f"{self._address.name} ends after {self._given} of {expected} frames: it is cut off or damaged"
         )

@@ -12,6 +12,10 @@ class SourceRefused(SourceError):
     """Trying again cannot help: no such file, not a video, a part that is not installed."""
 
 
+class SourceUnauthorized(SourceError):
+    """The camera refuses the user name or password."""
+
+
 class SourceSilent(SourceError):
     """The source is open and gives nothing within its time."""
 

@@ -19,7 +19,7 @@ from edge_runtime.telemetry import MASK, redact, register_secret
 
 _ESCAPED_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*%3A%2F%2F)[^\s\"'<>]*?%40", re.IGNORECASE)
 _PIPELINE_SECRET = re.compile(
-    r"(?P<key>[\w-]*(?:user-pw|user-id|passw(?:or)?d|proxy-pw|proxy-id|secret|token)\s*=\s*)"
+    r"(?<![?&\w-])(?P<key>[\w-]*(?:user-pw|user-id|passw(?:or)?d|proxy-pw|proxy-id|secret|token)\s*=\s*)"
     r"(?:\(\w+\)\s*)?(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s!]+)",
     re.IGNORECASE,
 )

@@ -16,7 +16,7 @@ from edge_runtime.sources.ledger import Ledger
 from edge_runtime.sources.mailbox import InOrder, LatestWins, Mailbox
 from edge_runtime.sources.masks import PrivacyMasks
 from edge_runtime.sources.pacing import Pacer
-from edge_runtime.sources.reader import Grab, Reader, SourceRefused, SourceSilent
+from edge_runtime.sources.reader import Grab, Reader, SourceRefused, SourceSilent, SourceUnauthorized
 from edge_runtime.sources.redact import without_credentials
 from edge_runtime.sources.state import SourceSignal, SourceState
 from edge_runtime.sources.status import SourceStatus
@@ -260,7 +260,8 @@ class SourceRunner:
             self._signal(SourceSignal.SILENCE, text)
         self._signal(SourceSignal.LOST, text)
         last_ns = self._ledger.progress_ns
-        wait_s = self._backoff.failed((last_ns - began_ns) / NS_PER_S if began_ns else 0.0)
+        lived_s = (last_ns - began_ns) / NS_PER_S if began_ns else 0.0
+        wait_s = self._backoff.failed(lived_s, refused=isinstance(error, SourceUnauthorized))
         if limits.give_up_after_ns is not None:
             left_s = (last_ns + limits.give_up_after_ns - self._clock.monotonic_ns()) / NS_PER_S
             if left_s <= 0:
