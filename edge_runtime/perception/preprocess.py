@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from edge_runtime.errors import ConfigError, ImageError
+from edge_runtime.errors import ConfigError, ImageError, PackageError
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.perception.backends.base import Tensor, TensorSpec
 from edge_runtime.perception.letterbox import Letterbox, fit
@@ -52,13 +52,13 @@ def size_feeds(spec: InputSpec, inputs: Sequence[TensorSpec], batch: int) -> dic
         (batch, 2) by input name; empty where the model has no such input.
 
     Raises:
-        ConfigError: the manifest names an input that the graph does not have.
+        PackageError: the manifest names an input that the graph does not have.
     """
     if spec.size_input is None:
         return {}
     declared = {tensor.name: tensor for tensor in inputs}
     if spec.size_input not in declared:
-        raise ConfigError(f"the graph has no input '{spec.size_input}' for the image size")
+        raise PackageError(f"the graph has no input '{spec.size_input}' for the image size")
     sizes = np.array([[spec.width, spec.height]] * batch, declared[spec.size_input].dtype)
     return {spec.size_input: sizes}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from edge_runtime.errors import ConfigError, ImageError
+from edge_runtime.errors import ConfigError, ImageError, PackageError
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.perception.backends.base import Tensor, TensorSpec
 from edge_runtime.perception.letterbox import fit
@@ -215,6 +215,18 @@ def test_what_is_no_colour_picture_is_refused(image: Any, words: str) -> None:
         preprocessor.fill(image, preprocessor.allocate(1), 0, None)
 
 
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_red_arrives_where_the_model_expects_red(layout: str) -> None:
+    red = np.zeros((96, 128, 3), np.uint8)
+    red[..., 2] = 255  # BGR
+    for color, channel in (("rgb", 0), ("bgr", 2)):
+        preprocessor = Preprocessor(spec(layout=layout, color=color, **UNIT))
+        out = preprocessor.allocate(1)
+        preprocessor.fill(red, out, 0, None)
+        means = out[0].mean((1, 2) if layout == "nchw" else (0, 1))
+        assert means.tolist() == [float(index == channel) for index in range(3)]
+
+
 def test_a_zero_in_std_is_refused() -> None:
     with pytest.raises(ConfigError, match="std"):
         Preprocessor(spec(std=(1.0, 0.0, 1.0)))
@@ -242,5 +254,5 @@ def test_a_size_input_is_fed_the_models_own_size() -> None:
     feeds = size_feeds(spec(size_input="orig_target_sizes"), inputs, 2)
     assert feeds["orig_target_sizes"].dtype == np.int64
     assert feeds["orig_target_sizes"].tolist() == [[128, 96], [128, 96]]
-    with pytest.raises(ConfigError, match="no input 'sizes'"):
+    with pytest.raises(PackageError, match="no input 'sizes'"):
         size_feeds(spec(size_input="sizes"), inputs, 1)
