@@ -16,6 +16,7 @@ from edge_runtime.authoring.image_input import LEAST_SIDE, declared_size, find_i
 from edge_runtime.errors import BackendError, PackageError
 from edge_runtime.packages.onnx_shapes import Dim, rewrite_shapes
 from edge_runtime.perception.backends import Tensor
+from edge_runtime.qualification.runnable import brief
 from edge_runtime.qualification.sizes import (
     ImageInput,
     Size,
@@ -25,8 +26,11 @@ from edge_runtime.qualification.sizes import (
     why_not_as_declared,
 )
 
-_STEP: Final = 32
-"""Sizes are multiples of this where the metadata name no stride; the coarsest map of most detectors."""
+_STRIDES: Final = (32, 64, 128, 4, 1)
+"""Steps in which a size may vary, the coarsest feature map of most detectors first.
+
+A step of one comes last: pooling rounds down silently, so a graph may run at 641 and mean 640.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,8 @@ class Shaped:
         dynamic: it was seen to run at other sizes too.
         stride: sizes must be multiples of it.
         open_batch: the batch axis is not fixed.
-        outputs: by name, from a run with one picture at a size that works.
+        outputs: by name, from a run with one picture.
+        ran_at: the size of that run; `size` unless the declaration is wrong and was kept.
         shape_repairs: new dimensions by tensor name, as a recipe needs them to repeat the repair.
         defects: what is wrong with the declaration and was kept.
     """
@@ -48,6 +53,7 @@ class Shaped:
     image: ImageInput
     size: Size
     outputs: dict[str, Tensor]
+    ran_at: Size
     dynamic: bool = False
     stride: int = 1
     open_batch: bool = False
@@ -57,20 +63,29 @@ class Shaped:
     defects: tuple[str, ...] = ()
 
 
-def shape_input(graph: GraphFacts, path: Path, *, repair: bool = True) -> Shaped:
+def shape_input(graph: GraphFacts, path: Path, *, size: Size | None = None, repair: bool = True) -> Shaped:
     """Find a size that the graph runs at, and repair the declaration where it is proved wrong.
 
     Args:
         graph: as read.
         path: of the file; numbers in its name are hints.
+        size: wanted by a person, for a graph that runs at several.
         repair: False keeps the file as it is and reports the defect instead.
 
     Raises:
-        PackageError: the graph does not load, or runs at no size that was tried.
+        PackageError: the graph does not load, runs at no size that was tried, or not at the one wanted.
     """
+    shaped = _shape_input(graph, path, size, repair=repair)
+    if size is not None and shaped.size != size:
+        raise PackageError(f"the graph does not run at {_text(size)}: it runs at {_text(shaped.size)}")
+    return shaped
+
+
+def _shape_input(graph: GraphFacts, path: Path, wanted: Size | None, *, repair: bool) -> Shaped:
     image, declared = find_image_input(graph)
     height, width = declared_size(image, declared)
-    shaper = _Shaper(graph, image, declared.dims[0], size_hints(graph, path.stem))
+    hints = [*([wanted] if wanted else []), *size_hints(graph, path.stem)]
+    shaper = _Shaper(graph, image, declared.dims[0], hints)
     if height is None or width is None:
         return shaper.choose((height, width))
     size = (height, width)
@@ -86,8 +101,10 @@ class _Shaper:
 
     def __init__(self, graph: GraphFacts, image: ImageInput, batch: int | None, hints: list[Size]) -> None:
         self._graph, self._image, self._batch, self._hints = graph, image, batch, hints
-        stride = graph.metadata_value("stride")
-        self._stride = stride if isinstance(stride, int) and 1 <= stride <= 256 else _STEP
+        stated = graph.metadata_value("stride")
+        self._stated_stride: tuple[int, ...] = (
+            (stated,) if isinstance(stated, int) and 1 <= stated <= 256 else ()
+        )
 
     def as_declared(self, size: Size) -> Shaped:
         """The declaration holds."""
@@ -96,6 +113,7 @@ class _Shaper:
             self._image,
             size,
             _run(self._graph.weights, self._image, size),
+            size,
             open_batch=self._batch is None,
             findings=(sure("input.size", _text(size), "declared by the file, and the graph ran at it"),),
         )
@@ -109,44 +127,46 @@ class _Shaper:
             size = probe.first(dict.fromkeys(candidates))
             if size is None:
                 reason = probe.why_not(candidates[0])
-                raise PackageError(f"the graph runs at none of the usual input sizes: {reason}")
-            dynamic = fixed == (None, None) and self._elsewhere(probe, size) is not None
+                raise PackageError(f"the graph runs at none of the usual input sizes: {brief(str(reason))}")
+            stride = self._free_stride(probe, size) if fixed == (None, None) else None
             outputs = probe.outputs(size)
         named = bool(self._hints) and size == self._hints[0]
-        why = "named by the metadata or the file's name" if named else "the first likely size"
-        ran = "ran at other sizes too" if dynamic else "did not run at the other sizes that were tried"
+        why = "wanted, or named by the metadata or the file's name" if named else "the first likely size"
+        ran = "ran at other sizes too" if stride else "did not run at the other sizes that were tried"
         return Shaped(
             self._graph.weights,
             self._image,
             size,
             outputs,
-            dynamic=dynamic,
-            stride=self._stride if dynamic else 1,
+            size,
+            dynamic=stride is not None,
+            stride=stride or 1,
             open_batch=self._batch is None,
             findings=(
                 sure("input.size", _text(size), f"{why}, and the graph ran at it"),
-                self._dynamic_finding(dynamic, f"the file leaves the size open, and the graph {ran}"),
+                _dynamic(stride, f"the file leaves the size open, and the graph {ran}"),
             ),
         )
 
     def repaired(self, size: Size, reason: str | None) -> Shaped:
         """The declaration is proved wrong: find one that holds, rewrite it, and run the rewritten file."""
         with self._probe() as probe:
-            found, other = self._search(probe, size, reason)
+            found, stride = self._search(probe, size, reason)
             open_batch = self._batch is None or (self._batch > 1 and probe.why_not(found, 2) is None)
-            shapes = self._new_shapes(probe, found, other, open_batch=open_batch)
+            shapes = self._new_shapes(probe, found, stride, open_batch=open_batch)
         weights = rewrite_shapes(self._graph.weights, shapes)
-        sentence = self._sentence(size, reason, found, elsewhere=other is not None)
+        sentence = self._sentence(size, reason, found, elsewhere=stride is not None)
         findings = [repaired("input.size", _text(found), sentence)]
-        if other is not None:
-            findings.append(self._dynamic_finding(other is not None, "the graph ran at several sizes"))
+        if stride is not None:
+            findings.append(_dynamic(stride, "the graph ran at several sizes"))
         return Shaped(
             weights,
             self._image,
             found,
             _run(weights, self._image, found),
-            dynamic=other is not None,
-            stride=1 if other is None else self._stride,
+            found,
+            dynamic=stride is not None,
+            stride=stride or 1,
             open_batch=open_batch,
             shape_repairs=shapes,
             repairs=(f"declared shapes rewritten: {sentence}",),
@@ -156,54 +176,59 @@ class _Shaper:
     def unrepaired(self, size: Size, reason: str | None) -> Shaped:
         """Keep the wrong declaration and say so; the outputs come from a run at a size that works."""
         with self._probe() as probe:
-            found, other = self._search(probe, size, reason)
+            found, stride = self._search(probe, size, reason)
             outputs = probe.outputs(found)
         return Shaped(
             self._graph.weights,
             self._image,
             size,
             outputs,
+            found,
             open_batch=self._batch is None,
-            defects=(self._sentence(size, reason, found, elsewhere=other is not None),),
+            defects=(self._sentence(size, reason, found, elsewhere=stride is not None),),
         )
 
     def _probe(self) -> SizeProbe:
         try:
             return SizeProbe(self._graph.weights, self._image)
         except BackendError as error:
-            raise PackageError(f"the graph cannot be used: {error}") from error
+            raise PackageError(f"the graph cannot be used: {brief(str(error))}") from error
 
-    def _search(self, probe: SizeProbe, size: Size, reason: str | None) -> tuple[Size, Size | None]:
-        """A size that runs with one picture, and another where the graph is not bound to the first."""
+    def _search(self, probe: SizeProbe, size: Size, reason: str | None) -> tuple[Size, int | None]:
+        """A size that runs with one picture, and the step in which it may vary, if it may."""
         if reason is None and min(size) >= LEAST_SIDE:  # only the fixed batch is odd
-            found, other = (size if probe.why_not(size) is None else None), None
+            found, stride = (size if probe.why_not(size) is None else None), None
         else:
             found = probe.first(candidate for candidate in plausible_sizes(self._hints) if candidate != size)
-            other = None if found is None else self._elsewhere(probe, found)
+            stride = None if found is None else self._free_stride(probe, found)
         if found is None:
             why = reason or probe.why_not(size)
             raise PackageError(
                 f"the file declares the input {self._declared(size)}, which is not usable, and the graph runs "
-                f"at no other size that was tried: {why}"
+                f"at no other size that was tried: {brief(str(why))}"
             )
-        return found, other
+        return found, stride
 
-    def _elsewhere(self, probe: SizeProbe, size: Size) -> Size | None:
-        """A size of another height and width, if the graph runs at it and at one more."""
+    def _free_stride(self, probe: SizeProbe, size: Size) -> int | None:
+        """The step in which the size may vary, or None where the graph is bound to `size`."""
         height, width = size
-        other = (height + 2 * self._stride, max(width - 2 * self._stride, 2 * self._stride))
-        runs = probe.why_not(other) is None and probe.why_not((height, other[1])) is None
-        return other if runs else None
+        strides: tuple[int, ...] = (*self._stated_stride, *_STRIDES)
+        for stride in dict.fromkeys(strides):
+            fits = height % stride == 0 and width % stride == 0
+            others = ((height + stride, width + 2 * stride), (height, max(width - stride, stride)))
+            if fits and all(probe.why_not(other) is None for other in others):
+                return stride
+        return None
 
     def _new_shapes(
-        self, probe: SizeProbe, size: Size, other: Size | None, *, open_batch: bool
+        self, probe: SizeProbe, size: Size, stride: int | None, *, open_batch: bool
     ) -> dict[str, tuple[Dim, ...]]:
         """Declarations that hold: numbers where they were the same at every size, names elsewhere."""
         batch: Dim = "batch" if open_batch else 1
-        height, width = size if other is None else ("height", "width")
+        height, width = size if stride is None else ("height", "width")
         shapes: dict[str, tuple[Dim, ...]] = {self._image.name: self._image.dims(batch, height, width)}
         here = probe.outputs(size)
-        there = here if other is None else probe.outputs(other)
+        there = here if stride is None else probe.outputs((size[0] + stride, size[1] + 2 * stride))
         for name, output in here.items():
             prefix = "d" + re.sub(r"[^A-Za-z0-9]", "_", name)[:20]
             dims: list[Dim] = [
@@ -225,8 +250,10 @@ class _Shaper:
     def _declared(self, size: Size) -> str:
         return "x".join(str(dim) for dim in self._image.dims(self._batch or 1, *size))
 
-    def _dynamic_finding(self, dynamic: bool, why: str) -> Finding:  # noqa: FBT001
-        return sure("input.dynamic", f"yes, multiples of {self._stride}" if dynamic else "no", why)
+
+def _dynamic(stride: int | None, why: str) -> Finding:
+    what = "no" if stride is None else "yes, any size" if stride == 1 else f"yes, multiples of {stride}"
+    return sure("input.dynamic", what, why)
 
 
 def _run(weights: bytes, image: ImageInput, size: Size) -> dict[str, Tensor]:

@@ -11,13 +11,25 @@ from pathlib import Path, PurePosixPath
 from pydantic import ValidationError
 
 from edge_runtime.errors import PackageError
-from edge_runtime.packages.archive import unpacked
+from edge_runtime.packages.archive import DOCUMENTS, pack, unpacked
 from edge_runtime.packages.durable import sha256_file
 from edge_runtime.packages.manifest import MANIFEST_NAME, ModelManifest
 from edge_runtime.packages.recipe import RECIPE_NAME
 from edge_runtime.packages.validation import explain
 
 _MAX_MANIFEST_BYTES = 1 << 20
+
+
+class ManifestInvalid(PackageError):
+    """`manifest.json` does not describe a package."""
+
+
+class FileDiffers(PackageError):
+    """A file of the package is not the one that its manifest names."""
+
+
+class WeightsAbsent(PackageError):
+    """The package is there, but its weights are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,7 @@ def open_package(path: Path, *, cache: Path | None = None) -> ModelPackage:
     manifest = read_manifest(directory)
     weights = inside(directory, manifest.weights.file)
     if not weights.is_file():
-        raise PackageError(_absent(directory, manifest))
+        raise WeightsAbsent(_absent(directory, manifest))
     _verify(weights, manifest.weights.file, manifest.weights.sha256)
     for name, digest in golden_files(manifest):
         _verify(inside(directory, name), name, digest)
@@ -83,7 +95,7 @@ def read_manifest(directory: Path) -> ModelManifest:
     except OSError as error:
         raise PackageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise PackageError(explain(str(path), error)) from error
+        raise ManifestInvalid(explain(str(path), error)) from error
 
 
 def golden_files(manifest: ModelManifest) -> Iterator[tuple[str, str]]:
@@ -113,7 +125,7 @@ def _verify(path: Path, name: str, expected: str) -> None:
             f"{path}: the manifest names it, but it cannot be read: {error.strerror}"
         ) from error
     if actual != expected:
-        raise PackageError(
+        raise FileDiffers(
             f"{path} is not the file that the manifest names: sha256 {actual[:12]}… instead of "
             f"{expected[:12]}… (damaged or exchanged: obtain {name} again, or import the model anew)"
         )
@@ -126,3 +138,15 @@ def _absent(directory: Path, manifest: ModelManifest) -> str:
             f"obtain them with `edge-runtime model fetch {directory}`"
         )
     return f"{directory / manifest.weights.file}: the manifest names this weights file, but it is absent"
+
+
+def pack_package(package: ModelPackage, archive: Path) -> str:
+    """Write a package as a single file and return the file's SHA-256.
+
+    Raises:
+        PackageError: a file cannot be read or the archive cannot be written.
+    """
+    names = [MANIFEST_NAME, package.manifest.weights.file]
+    names += [name for name, _ in golden_files(package.manifest)]
+    names += [name for name in DOCUMENTS if (package.directory / name).is_file()]
+    return pack({name: package.file(name) for name in names}, archive)
