@@ -11,12 +11,12 @@ import numpy as np
 
 from edge_runtime.annotation.captions import event_caption
 from edge_runtime.annotation.happenings import Happenings
-from edge_runtime.annotation.lettering import fit_text, paste, text_pixels, text_tile
-from edge_runtime.annotation.palette import Color, readable_on, severity_color, track_color
+from edge_runtime.annotation.lettering import fit_text, paste, text_pixels, text_tile, write_changing
+from edge_runtime.annotation.palette import BLACK, WHITE, Color, readable_on, severity_color, track_color
 from edge_runtime.annotation.shapes import (
     Points,
     RuleShape,
-    anchor_point,
+    anchor_points,
     draw_masks,
     draw_shape,
     mask_shapes,
@@ -94,7 +94,7 @@ class Annotator:
         if tracks is not None:
             if self._trails is not None:
                 self._trails.add(tracks, frame.media_ns)
-                self._trails.draw(image)
+                self._trails.draw(image, max(1, pixels // 12))
             self._draw_boxes(image, tracks, frame.media_ns, pixels)
         self._draw_text(image, frame, notice or _condition(frame, tracks), pixels)
         return image
@@ -128,26 +128,23 @@ class Annotator:
             color = track_color(track_id)
             outline = severity_color(going_on[track_id]) if track_id in going_on else color
             draw_box(image, (x1, y1, x2, y2), outline, thick if seen else 1)
-            for anchor in self._anchors:
-                point = anchor_point((x1, y1, x2, y2), anchor)
-                cv2.circle(image, point, thick + 2, readable_on(outline), cv2.FILLED)
-                cv2.circle(image, point, thick, outline, cv2.FILLED)
             name = self._labels[label] if 0 <= label < len(self._labels) else f"label {label}"
             tile = text_tile(f"{name} #{track_id}", pixels, color)
             above = y1 - tile.shape[0]
             paste(image, tile, x1, above if above >= 0 else y1)
+        for anchor in self._anchors:
+            for point in anchor_points(tracks.xyxy, anchor):
+                cv2.circle(image, point, thick + 1, BLACK, cv2.FILLED)
+                cv2.circle(image, point, thick, WHITE, cv2.FILLED)
 
     def _draw_text(self, image: Image, frame: Frame, notice: str | None, pixels: int) -> None:
         width = image.shape[1]
-        status = f"{frame.source}  {frame.media_ns / 1e9:.1f} s  frame {frame.sequence}"
+        status = f" {frame.source}  {frame.media_ns / 1e9:.1f} s  frame {frame.sequence}"
         if frame.epoch:
             status += f"  epoch {frame.epoch}"
-        lines = [(status, _STATUS)]
+        top = write_changing(image, status, pixels, _STATUS)
         if notice:
-            lines.append((notice, _NOTICE))
-        top = 0
-        for text, color in lines:
-            tile = text_tile(fit_text(text, pixels, width), pixels, color)
+            tile = text_tile(fit_text(notice, pixels, width), pixels, _NOTICE)
             paste(image, tile, 0, top)
             top += tile.shape[0]
         bottom = image.shape[0]

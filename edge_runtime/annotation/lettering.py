@@ -23,18 +23,46 @@ def text_pixels(height: int, width: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def text_tile(text: str, pixels: int, color: Color) -> Image:
-    """`text` on a filled `color`, (h, w, 3) uint8, read-only; `pixels` is the height of a capital letter."""
+def text_tile(text: str, pixels: int, color: Color, *, margin: bool = True) -> Image:
+    """`text` on a filled `color`, (h, w, 3) uint8, read-only.
+
+    Args:
+        text: one line.
+        pixels: height of a capital letter.
+        color: of the ground; the text is black or white.
+        margin: leave room left and right of the text.
+    """
     (_, unit), _ = cv2.getTextSize("H", _FONT, 1.0, 1)
     scale = pixels / unit
     thickness = max(1, round(pixels / 12))
     (width, height), baseline = cv2.getTextSize(text, _FONT, scale, thickness)
     pad = max(2, pixels // 4)
-    tile = np.empty((height + baseline + 2 * pad, width + 2 * pad, 3), np.uint8)
+    side = pad if margin else 0
+    tile = np.empty((height + baseline + 2 * pad, width + 2 * side, 3), np.uint8)
     tile[:] = color
-    cv2.putText(tile, text, (pad, pad + height), _FONT, scale, readable_on(color), thickness, cv2.LINE_AA)
+    cv2.putText(tile, text, (side, pad + height), _FONT, scale, readable_on(color), thickness, cv2.LINE_AA)
     tile.flags.writeable = False
     return tile
+
+
+def write_changing(image: Image, text: str, pixels: int, color: Color) -> int:
+    """Writes text that is another one in every frame into the upper left corner, letter by letter.
+
+    A tile for the whole of it would be rendered every time; letters come back.
+
+    Returns:
+        The height of the strip.
+    """
+    left = 0
+    height = 0
+    for letter in text:
+        tile = text_tile(letter, pixels, color, margin=False)
+        if left + tile.shape[1] > image.shape[1]:
+            break
+        paste(image, tile, left, 0)
+        left += tile.shape[1]
+        height = max(height, tile.shape[0])
+    return height
 
 
 def fit_text(text: str, pixels: int, width: int) -> str:

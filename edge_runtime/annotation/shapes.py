@@ -11,6 +11,7 @@ from edge_runtime.annotation.lettering import paste, text_tile
 from edge_runtime.annotation.palette import BLACK, CALM, GREY, Color
 from edge_runtime.config.node import PrivacyMask
 from edge_runtime.config.rules import Anchor, LineRule, RuleConfig, Units
+from edge_runtime.perception.detections import FloatArray
 from edge_runtime.sources.frame import Image
 
 Points = npt.NDArray[np.int32]
@@ -26,12 +27,12 @@ def to_pixels(points: Sequence[tuple[float, float]], units: Units, height: int, 
     return np.rint(array).astype(np.int32)
 
 
-def anchor_point(box: Sequence[float], anchor: Anchor) -> tuple[int, int]:
-    """The pixel of a box x1, y1, x2, y2 that stands for the object."""
-    x1, y1, x2, y2 = box
+def anchor_points(xyxy: FloatArray, anchor: Anchor) -> list[tuple[int, int]]:
+    """The pixel of each box (N, 4) that stands for the object."""
+    x1, y1, x2, y2 = xyxy.T
     x = {"bottom_left": x1, "bottom_right": x2}.get(anchor, (x1 + x2) / 2)
     y = {"center": (y1 + y2) / 2, "top_center": y1}.get(anchor, y2)
-    return round(x), round(y)
+    return list(zip(np.rint(x).astype(np.int64).tolist(), np.rint(y).astype(np.int64).tolist(), strict=True))
 
 
 def shown_anchors(rules: Sequence[RuleConfig]) -> tuple[Anchor, ...]:

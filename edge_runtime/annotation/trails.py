@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from edge_runtime.annotation.palette import track_color
-from edge_runtime.annotation.shapes import anchor_point
+from edge_runtime.annotation.shapes import anchor_points
 from edge_runtime.config.rules import Anchor
 from edge_runtime.perception.detections import Tracks
 from edge_runtime.sources.frame import Image
@@ -29,12 +29,13 @@ class Trails:
 
     def add(self, tracks: Tracks, media_ns: int) -> None:
         """Takes in one frame's tracks; forgets what is older than the trail is long."""
-        for track_id, box in zip(tracks.track_id.tolist(), tracks.xyxy.tolist(), strict=True):
+        points = anchor_points(tracks.xyxy, self._anchor)
+        for track_id, (x, y) in zip(tracks.track_id.tolist(), points, strict=True):
             trail = self._points.setdefault(track_id, deque(maxlen=_MOST_POINTS))
-            x, y = anchor_point(box, self._anchor)
             if trail and abs(trail[-1][1] - x) + abs(trail[-1][2] - y) < _LEAST_STEP:
-                x, y = trail.pop()[1:]  # it stands still: one point, kept young
-            trail.append((media_ns, x, y))
+                trail.append((media_ns, *trail.pop()[1:]))  # it stands still: one point, kept young
+            else:
+                trail.append((media_ns, x, y))
         oldest = media_ns - self._length_ns
         for track_id in list(self._points):
             trail = self._points[track_id]
@@ -43,9 +44,11 @@ class Trails:
             if not trail:
                 del self._points[track_id]
 
-    def draw(self, image: Image) -> None:
-        """Draws the trails in place."""
+    def draw(self, image: Image, thickness: int) -> None:
+        """Draws the trails in place, `thickness` pixels wide."""
         for track_id, trail in self._points.items():
             if len(trail) > 1:
                 points = np.array([point[1:] for point in trail], np.int32)
-                cv2.polylines(image, [points], isClosed=False, color=track_color(track_id), thickness=2)
+                cv2.polylines(
+                    image, [points], isClosed=False, color=track_color(track_id), thickness=thickness
+                )
