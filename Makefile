@@ -60,8 +60,9 @@ trials: assets ## Long and repeated tests (tens of minutes)
 soak: assets ## Runs of many minutes: memory, descriptors and ages stay flat
 	@$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
 
-docs: setup ## Build the documentation into docs/site; a broken link or a stale page fails
-	@$(BIN)/mkdocs build --strict --quiet
+docs: setup ## Build the documentation into build/site; a broken link or a stale page fails
+	@$(BIN)/python -m docs.generate_reference --check
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: setup ## Format and sort imports in place
 	@$(BIN)/ruff format .

@@ -74,6 +74,7 @@ COMMANDS: tuple[CommandRow, ...] = (
             "import": {0: "written", 1: "refused; the reason is one sentence on stderr"},
             "check": {0: "fit", 1: "unfit; every problem is printed"},
             "inspect": DONE_OR_FAILED,
+            "pack": DONE_OR_FAILED,
             "fetch": {0: "the weights are there and match their digest", 1: "not obtained, or another file"},
         },
     ),

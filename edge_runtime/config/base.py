@@ -16,6 +16,9 @@ from edge_runtime.telemetry import MASK, redact_patterns
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 NAME_RULE = "use 1 to 64 letters, digits, - and _, beginning with a letter or a digit"
 
+LONGEST_S = 31_536_000
+"""A year: whatever is longer was meant in another unit."""
+
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 
 
@@ -75,8 +78,8 @@ CredentialText = Annotated[Text, AfterValidator(_as_credential), PlainSerializer
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Label = Annotated[str, Field(min_length=1, max_length=64)]
-Seconds = Annotated[Real, Field(ge=0, le=31_536_000)]
-PositiveSeconds = Annotated[Real, Field(gt=0, le=31_536_000)]
+Seconds = Annotated[Real, Field(ge=0, le=LONGEST_S)]
+PositiveSeconds = Annotated[Real, Field(gt=0, le=LONGEST_S)]
 Fraction = Annotated[Real, Field(ge=0, le=1)]
 Point = tuple[Real, Real]
 

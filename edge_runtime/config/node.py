@@ -142,7 +142,7 @@ class EventsConfig(ConfigModel):
 
 
 class DeviceProfile(ConfigModel):
-    """The limits of the device itself; all five must be known before it goes into the field (R000-08).
+    """The limits of the device itself; all five must be known before it goes into the field.
 
     Attributes:
         power_watts: what the device may draw.

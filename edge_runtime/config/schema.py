@@ -5,7 +5,7 @@ from typing import Any
 from edge_runtime.config.describe import all_models, attribute_docs, summary
 from edge_runtime.config.node import NodeConfig
 
-_CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
+CLOCK_PATTERN = r"^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
 
 
 def json_schema() -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _simplify(node: Any) -> None:
             del node["prefixItems"]
         if node.get("format") == "time":
             del node["format"]
-            node["pattern"] = _CLOCK
+            node["pattern"] = CLOCK_PATTERN
             if isinstance(node.get("default"), str):
                 node["default"] = node["default"][:5]
         for value in node.values():

@@ -102,7 +102,7 @@ class _Live(ConfigModel):
         frozen_after: identical content for this long means frozen; 0 turns the check off.
         open_timeout: how long one attempt to connect may take.
         backoff_first, backoff_max: bounds of the full-jitter wait between attempts.
-        give_up_after: failed for good after trying this long without a frame; None tries for ever.
+        give_up_after: failed for good after trying this long without a frame; without it, tries for ever.
     """
 
     max_age: PositiveSeconds = 0.5
@@ -201,7 +201,7 @@ class SyntheticSource(_Live):
         fps: frames per second.
         objects: how many boxes move.
         seed: the same seed draws the same scene.
-        frames: ends after so many; None never ends.
+        frames: ends after so many; without it, never.
         pacing: `camera` is live; the others play like a recording.
         dead_after: stops delivering after so many frames, as a camera whose cable is cut.
     """

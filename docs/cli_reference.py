@@ -1,0 +1,128 @@
+"""The page docs/cli.md, made from the table of commands and the commands' own signatures."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from edge_runtime.cli.commands import COMMANDS, EVERYWHERE, CommandRow
+
+HEAD = """\
+# Command line
+
+An error is one line on stderr; a configuration with several problems has one line for each. Results go to stdout,
+so that `--json` can be piped. Every command takes `--help`.
+
+Exit codes that mean the same for every command:
+
+| code | meaning |
+| --- | --- |
+"""
+
+
+def cli_page() -> str:
+    """The reference of the command line."""
+    codes = "".join(f"| {code} | {_cell(meaning)} |\n" for code, meaning in EVERYWHERE.items())
+    parts = [HEAD + codes]
+    for row in COMMANDS:
+        for name, callback, text in _callbacks(row):
+            parts.append(_command(f"edge-runtime {row.name} {name}".strip(), callback, text, row.exits[name]))
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _callbacks(row: CommandRow) -> Iterator[tuple[str, Callable[..., Any], str]]:
+    """Name within the group, function and help of every command of a row."""
+    target = getattr(import_module(row.module), row.attribute)
+    if not isinstance(target, typer.Typer):
+        yield "", target, _help(target, None)
+        return
+    for info in target.registered_commands:
+        if info.callback is not None and not info.hidden:
+            name = info.name or info.callback.__name__.replace("_", "-")
+            yield name, info.callback, _help(info.callback, info.help)
+
+
+def _help(callback: Callable[..., Any], given: str | None) -> str:
+    text = inspect.cleandoc(given or callback.__doc__ or "")
+    for section in ("\nArgs:", "\nReturns:", "\nRaises:", "\f"):
+        text = text.split(section)[0]
+    return text.rstrip()
+
+
+class Parameter(NamedTuple):
+    """One argument or option of a command."""
+
+    names: str
+    default: str
+    meaning: str
+    required: bool
+    is_argument: bool
+
+
+def _command(path: str, callback: Callable[..., Any], text: str, exits: Mapping[int, str]) -> str:
+    parameters = list(_parameters(callback))
+    arguments = [one.names if one.required else f"[{one.names}]" for one in parameters if one.is_argument]
+    options = ["[OPTIONS]"] if any(not one.is_argument for one in parameters) else []
+    lines = [f"## `{path}`\n", "```", " ".join([path, *arguments, *options]), "```\n", text + "\n"]
+    if parameters:
+        lines += ["| argument or option | default | meaning |", "| --- | --- | --- |"]
+        lines += [
+            f"| `{one.names}` | {'**required**' if one.required else one.default} | {_cell(one.meaning)} |"
+            for one in parameters
+        ]
+        lines.append("")
+    lines += ["| exit code | meaning |", "| --- | --- |"]
+    lines += [f"| {code} | {_cell(meaning)} |" for code, meaning in sorted(exits.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _parameters(callback: Callable[..., Any]) -> Iterator[Parameter]:
+    hints = get_type_hints(callback, include_extras=True)
+    for name, parameter in inspect.signature(callback).parameters.items():
+        hint, info, default, declared = hints[name], None, parameter.default, []
+        if get_origin(hint) is Annotated:
+            hint, *notes = get_args(hint)
+            info = next((note for note in notes if isinstance(note, (ArgumentInfo, OptionInfo))), None)
+            if info is not None and isinstance(info.default, str):
+                declared.append(info.default)  # within Annotated the first words are names, not the default
+        if isinstance(default, (ArgumentInfo, OptionInfo)):
+            info, default = default, default.default
+        declared += (info.param_decls if info is not None else None) or ()
+        required = default is inspect.Parameter.empty or default is ...
+        meaning = (info.help if info is not None else None) or ""
+        is_argument = isinstance(info, ArgumentInfo) or (info is None and required)
+        names = (
+            (info and info.metavar) or name.upper() if is_argument else _option(name, hint, info, declared)
+        )
+        yield Parameter(names, _shown(default, hint), meaning, required, is_argument)
+
+
+def _option(name: str, hint: Any, info: ArgumentInfo | OptionInfo | None, declared: list[str]) -> str:
+    dashed = name.replace("_", "-")
+    if hint is bool:
+        return ", ".join(declared or [f"--{dashed}/--no-{dashed}"])
+    metavar = (info.metavar if info is not None else None) or _metavar(hint)
+    return ", ".join(declared or [f"--{dashed}"]) + f" {metavar}"
+
+
+def _metavar(hint: Any) -> str:
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)] or [hint]
+    words = {int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
+    return words.get(kinds[0], "VALUE")
+
+
+def _shown(default: Any, hint: Any) -> str:
+    if default in (None, inspect.Parameter.empty, ..., False, ()) or default == []:
+        return ""
+    if isinstance(default, Enum):
+        default = default.value
+    return f"`{str(default).lower() if hint is bool else default}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
