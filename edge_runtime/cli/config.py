@@ -1,9 +1,12 @@
 """`edge-runtime config`: check a configuration file, describe the format, or write a first one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from edge_runtime.config import Problem
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,17 +23,24 @@ def check(
 ) -> int:
     """Say whether FILE is a valid configuration; if not, every reason with its line.
 
-    References to secrets are resolved. Models and cameras are not opened: `edge-runtime preflight` does that.
+    References to secrets are resolved. Where a model's manifest can be read, the labels of rules and the class of
+    data are held against it. Nothing is run and no camera is opened: `edge-runtime preflight` does that.
     """
+    from edge_runtime.cli.manifests import manifest_problems, readable_manifests
     from edge_runtime.cli.report import problem_records, say, write_json
     from edge_runtime.config import InvalidConfig, load_config
 
+    warnings: tuple[Problem, ...] = ()
     try:
         loaded = load_config(file)
+        manifests, unreadable = readable_manifests(loaded)
+        warnings = (*loaded.warnings, *loaded.locate(unreadable))
+        loaded.refuse(manifest_problems(loaded, manifests))
     except InvalidConfig as error:
         if as_json:
+            problems = problem_records(error.problems)
             write_json(
-                {"valid": False, "problems": problem_records(error.problems), "warnings": [], "digest": None}
+                {"valid": False, "problems": problems, "warnings": problem_records(warnings), "digest": None}
             )
         else:
             for line in error.lines():
@@ -41,21 +51,19 @@ def check(
             {
                 "valid": True,
                 "problems": [],
-                "warnings": problem_records(loaded.warnings),
+                "warnings": problem_records(warnings),
                 "digest": loaded.digest,
             }
         )
         return 0
-    for warning in loaded.warnings:
+    for warning in warnings:
         say(f"warning: {warning.show(str(file))}")
     cameras, rules = (
         loaded.config.cameras,
         sum(len(camera.rules) for camera in loaded.config.cameras.values()),
     )
-    typer.echo(
-        f"{file}: valid; cameras: {len(cameras)}, models: {len(loaded.config.models)}, rules: {rules}; "
-        f"{loaded.digest}"
-    )
+    counts = f"cameras: {len(cameras)}, models: {len(loaded.config.models)}, rules: {rules}"
+    typer.echo(f"{file}: valid; {counts}; {loaded.digest}")
     return 0
 
 

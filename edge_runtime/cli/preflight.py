@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from edge_runtime.cli.manifests import manifest_problems
 from edge_runtime.clock import NS_PER_S, SystemClock, WallLabel
-from edge_runtime.config import LoadedConfig, class_checks, label_checks, load_config
+from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.config.checks import Finding
 from edge_runtime.config.node import DeviceProfile
 from edge_runtime.errors import EdgeRuntimeError
@@ -46,12 +47,7 @@ def preflight(
     found = Findings()
     found.problems += profile_problems(loaded)
     manifests = _open_models(loaded, found)
-    found.problems += label_checks(
-        loaded.config, {name: manifest.labels for name, manifest in manifests.items()}
-    )
-    found.problems += class_checks(
-        loaded.config, {name: manifest.data_classes for name, manifest in manifests.items()}
-    )
+    found.problems += manifest_problems(loaded, manifests)
     found.warnings += age_warnings(loaded, manifests, SystemClock().wall())
     if cameras:
         found.problems += _camera_problems(loaded, timeout)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.rigs.packages import write_package
+
 Cli = Callable[..., Any]
 
 VALID = """\
@@ -27,6 +29,7 @@ cameras:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    write_package(tmp_path / "models" / "yolox")
     path = Path("site.yaml")
     path.write_text(VALID)
     return path
@@ -111,3 +114,30 @@ def test_the_schema_is_json(cli: Cli) -> None:
     outcome = cli("config", "schema")
     assert outcome.code == 0
     assert json.loads(outcome.out)["required"] == ["models", "cameras"]
+
+
+def test_labels_are_held_against_a_manifest_that_can_be_read(site: Path, cli: Cli) -> None:
+    site.write_text(VALID.replace("kind: zone", "kind: zone\n        labels: [person, preson]"))
+    outcome = cli("config", "check", site)
+    assert outcome.code == 2
+    assert outcome.err == (
+        "site.yaml:12: cameras.dock.rules[0].labels[1]: "
+        "the model yolox does not know preson; did you mean person?\n"
+    )
+    Path("models/yolox/model.onnx").unlink()  # weights may still have to be fetched
+    assert cli("config", "check", site).code == 2
+
+
+def test_a_class_of_data_that_the_model_may_not_see(site: Path, cli: Cli) -> None:
+    site.write_text(VALID.replace("data_class: internal", "data_class: confidential"))
+    outcome = cli("config", "check", "--json", site)
+    assert outcome.code == 2
+    (problem,) = json.loads(outcome.out)["problems"]
+    assert problem["path"] == "cameras.dock.data_class"
+
+
+def test_a_package_that_is_not_there_is_a_warning(site: Path, cli: Cli) -> None:
+    site.write_text(VALID.replace("models/yolox", "models/none"))
+    outcome = cli("config", "check", site)
+    assert outcome.code == 0
+    assert outcome.err.startswith("warning: site.yaml:3: models.yolox.package: ")
