@@ -17,12 +17,13 @@ class Frame:
         source: name of the camera.
         epoch: 0-based; a new one begins after each reconnect, pts reset or size change.
         sequence: 0-based within the epoch; counts decoded frames, so a gap is a drop.
-        capture_ns: CLOCK_MONOTONIC when the frame was captured (live) or decoded (file).
+        capture_ns: CLOCK_MONOTONIC when the frame was captured (live), or taken by the consumer for whom every
+            frame of a recording waits.
         media_ns: nanoseconds on the source's own timeline since its epoch began, never decreasing within it:
             pts where the stream has them, else measured arrival. Rules measure time on this one.
         dark: the image carries no usable picture (lens covered, no light): not the same as nothing seen.
         frozen: identical content has been delivered for longer than the source allows.
-        decode_ns: what reading, decoding and masking this image took.
+        decode_ns: what reading, decoding and masking this image took, without waiting for a camera.
     """
 
     image: Image

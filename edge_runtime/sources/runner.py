@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.config.node import PrivacyMask
@@ -120,8 +120,16 @@ class SourceRunner:
         self._thread.start()
 
     def poll(self) -> Frame | None:
-        """Take the next frame, if there is one; never waits. Frames that are too old are dropped and counted."""
-        return self._mailbox.take(self._clock.monotonic_ns())
+        """Take the next frame, if there is one; never waits. Frames that are too old are dropped and counted.
+
+        A recording of which every frame waits for the consumer is captured when it is taken: how long it lay
+        in the queue says nothing about how late an event is.
+        """
+        now_ns = self._clock.monotonic_ns()
+        frame = self._mailbox.take(now_ns)
+        if frame is None or self.live or self._plan.pacing != "every_frame":
+            return frame
+        return replace(frame, capture_ns=now_ns)
 
     def waiting(self) -> int | None:
         """`capture_ns` of the frame that `poll` would give now, or None."""
@@ -185,9 +193,11 @@ class SourceRunner:
             reader = self._plan.open_reader(self._cancel)
             try:
                 self._begin(reader)
+                asked_ns = self._clock.monotonic_ns()
                 while (grab := reader.read()) is not None and not self._cancel.is_set():
                     began_ns = began_ns or self._clock.monotonic_ns()
-                    self._deliver(grab)
+                    self._deliver(grab, asked_ns)
+                    asked_ns = self._clock.monotonic_ns()
                 warning = reader.warning
             finally:
                 reader.close()
@@ -210,7 +220,7 @@ class SourceRunner:
         fps = reader.facts.fps
         self._timeline.begin(int(NS_PER_S / fps) if fps else None)
 
-    def _deliver(self, grab: Grab) -> None:
+    def _deliver(self, grab: Grab, asked_ns: int) -> None:
         image = grab.image
         stamp = self._timeline.stamp(grab.pts_ns, grab.capture_ns, (image.shape[1], image.shape[0]))
         entered = self._ledger.decoded(self._clock.monotonic_ns(), preroll=grab.preroll)
@@ -219,6 +229,9 @@ class SourceRunner:
             return
         covered = self._masks.apply(image)
         look = self._content.look(image, covered, grab.capture_ns)
+        # A live read mostly waits for the camera: there, work begins with the arrival.
+        worked_from_ns = asked_ns if self._plan.limits is None else max(asked_ns, grab.capture_ns)
+        decode_ns = self._clock.monotonic_ns() - worked_from_ns
         frame = Frame(
             image=image,
             source=self.name,
@@ -228,6 +241,7 @@ class SourceRunner:
             media_ns=stamp.media_ns,
             dark=look.dark,
             frozen=look.frozen,
+            decode_ns=decode_ns,
         )
         self._ledger.delivered(frame)
         if self._mailbox.put(frame):

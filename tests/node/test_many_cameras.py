@@ -74,7 +74,7 @@ def test_one_at_a_time_where_the_model_takes_one(tmp_path: Path, media: Path, yo
 def test_batches_where_the_model_allows(
     tmp_path: Path, media: Path, package_of: Callable[[str], Path]
 ) -> None:
-    package = package_of("deimv2_atto_coco_int8_320_damaged")  # its batch axis is dynamic
+    package = package_of("ssdlite_pedestrian_300_uint8_nhwc")  # its batch axis is open, and proved
     result, node = run_for(eight(tmp_path, package, media / "vtest.avi"), 8.0)
     check_shares(result)
     sizes = node.batch_sizes()["m"]

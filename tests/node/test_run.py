@@ -70,9 +70,11 @@ def test_a_recording_from_frames_to_events(tmp_path: Path, media: Path, yolox_pa
     )
     assert report["stages_ms"]["decode"]["p50"] > 0
     happened = events_of(events)
-    assert [(e["state"], e["rule"]) for e in happened] == [("started", "busy"), ("ended", "busy")]
-    assert happened[0]["id"] == happened[1]["id"]
-    assert [e["revision"] for e in happened] == [1, 2]
+    assert {(e["id"], e["rule"]) for e in happened} == {(happened[0]["id"], "busy")}
+    assert [e["revision"] for e in happened] == list(range(1, len(happened) + 1))
+    states = [e["state"] for e in happened]
+    assert (states[0], states[-1]) == ("started", "ended")
+    assert set(states[1:-1]) <= {"updated"}
     assert all(e["data_class"] == "internal" and len(json.dumps(e)) < 4096 for e in happened)
     assert not any(e["late"] for e in happened if e["state"] == "started")
     assert report["cameras"]["street"]["events"] == {"busy": 1}
