@@ -1,7 +1,8 @@
 """A frame becomes a model's input: resize, split, scale, straight into a buffer that is reused.
 
-OpenCV's `blobFromImage` takes 10 ms for a 768x576 frame at 640; resizing into a kept buffer, splitting it
-into planes and scaling each plane into its place takes 1.0 ms on the same core (docs/decisions/0020).
+Resizing into a kept buffer, splitting it into planes and scaling each plane into its place takes 1.0 ms for a
+768x576 frame at 640 on one core, where OpenCV's `blobFromImage` with its fresh result takes 2 to 10
+(docs/decisions/0020).
 Interpolation is bilinear with pixel centres at half integers, which is what `Letterbox` inverts.
 """
 

@@ -1,16 +1,23 @@
 """`edge-runtime eval` as its user meets it."""
 
+import contextlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edge_runtime.cli.main import run
 from edge_runtime.packages import open_package
 from edge_runtime.packages.archive import pack
-from tests.rigs.detectors import REAL_MODELS
+from edge_runtime.packages.manifest import HeadSpec, InputSpec
+from tests.rigs.detectors import REAL_MODELS, RealModel
+from tests.rigs.graphs import constant_graph
 
 
 @pytest.fixture
@@ -137,6 +144,35 @@ def test_what_cannot_be_used(
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_numbers_that_are_not_finite_are_said(
+    four: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], onnx_models: Path
+) -> None:
+    row = np.array([[[np.nan] * 6, [0, 0, 20, 20, 0.9, 0]]], np.float32)
+    (tmp_path / "coco80.txt").write_text((onnx_models / "coco80.txt").read_text())
+    path = constant_graph(tmp_path / "broken.onnx", {"output0": row}, [1, 3, 64, 64])
+    head = HeadSpec(family="yolo_end2end", outputs=("output0",), nms="inside")
+    model = RealModel(path.name, InputSpec(name="images", height=64, width=64), head)
+    assert run(["eval", str(model.write(tmp_path, tmp_path / "broken")), *four]) == 0
+    assert "candidates with NaN or infinite numbers: 4\n" in capsys.readouterr().out
+
+
+def test_a_terminal_shows_a_bar_on_stderr_only(package: Path, four: list[str]) -> None:
+    reader, terminal = os.openpty()
+    arguments = ["-m", "edge_runtime.cli.main", "eval", str(package), *four, "--json"]
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=terminal) as process:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # a closed terminal reads as EIO
+            while piece := os.read(reader, 4096):
+                shown += piece
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["images"] == 4
+    os.close(reader)
+    assert process.returncode == 0
+    assert b"images" in shown
+    assert b"/4" in shown
 
 
 def test_no_package(four: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

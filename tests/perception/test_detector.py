@@ -8,9 +8,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from edge_runtime.authoring.coco import CocoSet, read_coco
 from edge_runtime.errors import DecodeError, ImageError, PackageError
@@ -23,6 +21,7 @@ from edge_runtime.perception.letterbox import fit
 from edge_runtime.perception.preprocess import at_size
 from edge_runtime.sources.frame import Image
 from tests.rigs.detectors import REAL_MODELS, RealModel
+from tests.rigs.graphs import constant_graph
 
 E2E = HeadSpec(family="yolo_end2end", outputs=("output0",), nms="inside")
 
@@ -107,27 +106,6 @@ def test_one_detector_takes_pictures_of_any_size(onnx_models: Path, truth: Path)
 
 
 # ---- small graphs, for what no real model at hand does
-
-
-def constant_graph(path: Path, outputs: dict[str, Tensor], input_shape: Sequence[int | str]) -> Path:
-    """A graph whose outputs do not depend on its input."""
-    nodes = [
-        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))
-        for name, array in outputs.items()
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "constant",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, input_shape)],
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in outputs.items()
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
-    onnx.save(model, path)
-    return path
 
 
 def manifest_for(
