@@ -4,6 +4,7 @@ A value is repeated only where that helps and cannot leak: never one that came f
 field that may hold credentials.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +37,15 @@ def findings(
     """
     found: dict[tuple[Location, str], None] = {}
     for details in error.errors(include_url=False):
+        if details["type"] == "too_short" and _is_long_enough(details):
+            continue  # it is short of valid items only, and each invalid one has its own finding
         found[_finding(details, place_of(details["loc"], model), data, secret)] = None
     return _flat_polygons_once(list(found), data)
+
+
+def _is_long_enough(details: ErrorDetails) -> bool:
+    value = details["input"]
+    return isinstance(value, (list, dict)) and len(value) >= details.get("ctx", {}).get("min_length", 1)
 
 
 def value_at(data: Any, location: Location) -> Any:
@@ -132,6 +140,8 @@ def _tag(at: Location, shape: Shape, data: Any) -> tuple[Location, str]:
 
 def _choice(found: _Found) -> str:
     words = found.shape.words
+    if found.value in words:
+        return f"must be {found.value} without quotes"
     listed = f"one of {', '.join(words)}" if len(words) > 1 else "".join(words)
     return f"must be {listed}{found.shown}{did_you_mean(found.value, words)}"
 
@@ -168,13 +178,17 @@ def _not_a_list(found: _Found) -> str:
     if found.shape.kind == "tuple" and items[0].kind == "value":
         return f"{_POINT}, not {kind_of(found.value)}"
     if items and items[0].kind == "tuple":
-        return f"{_POINTS}, not {kind_of(found.value)}"
+        what = "must be two points such as [[0.5, 0], [0.5, 1]]" if found.shape.kind == "tuple" else _POINTS
+        return f"{what}, not {kind_of(found.value)}"
     example = visible(redact(found.value)) if found.shown and isinstance(found.value, str) else "…"
     return f"must be a list, such as [{example[:40]}], not {kind_of(found.value)}"
 
 
 def _not_a_section(found: _Found) -> str:
-    return f"must be a section with keys, not {kind_of(found.value)}"
+    what = "a section of named entries" if found.shape.kind == "map" else "a section with keys"
+    glued = isinstance(found.value, str) and re.match(r"\w+:(?!//)\S", found.value)
+    hint = "; a key needs a space after its :" if glued else ""
+    return f"must be {what}, not {kind_of(found.value)}{hint}"
 
 
 def _not_text(found: _Found) -> str:

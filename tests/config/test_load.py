@@ -276,3 +276,16 @@ def test_any_value_anywhere_is_accepted_or_refused_with_sentences(
     for line in lines:
         assert "\n" not in line
         assert "Input should" not in line
+
+
+def test_a_list_of_invalid_items_is_not_called_too_short(valid: dict[str, Any], write: Write) -> None:
+    valid["cameras"]["dock"]["source"] = {
+        "kind": "playlist",
+        "clips": ["a", "b"],
+        "width": 320,
+        "height": 240,
+    }
+    assert [problem.removeprefix("f:1: ") for problem in _problems(write(valid))] == [
+        "cameras.dock.source.clips[0]: must be a section with keys, not text",
+        "cameras.dock.source.clips[1]: must be a section with keys, not text",
+    ]
