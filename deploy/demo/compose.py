@@ -29,11 +29,13 @@ class Wishes:
         clip: video, folder of images, URL, device or GStreamer pipeline.
         package: model package.
         rules: YAML file with a list of rules, alone or under `rules`.
+        accept: licences of the package that are accepted beyond the permissive ones.
     """
 
     clip: str | None = None
     package: Path | None = None
     rules: Path | None = None
+    accept: tuple[str, ...] = ()
 
 
 def compose(wishes: Wishes, directory: Path, folder: Path) -> Path:
@@ -51,6 +53,8 @@ def compose(wishes: Wishes, directory: Path, folder: Path) -> Path:
     (camera,) = data["cameras"].values()
     (model,) = data["models"].values()
     model["package"] = str(wishes.package or (HERE / model["package"]).resolve())
+    if wishes.accept:
+        model["accept_licences"] = list(wishes.accept)
     if wishes.clip:
         name, camera["source"] = _source(wishes.clip, directory, folder)
         data["cameras"] = {name: camera}

@@ -10,6 +10,7 @@ from pathlib import Path
 from deploy.demo.compose import DEMO, Wishes, compose
 from edge_runtime.cli.main import run
 from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.packages import read_manifest
 
 RESULTS = ("events.ndjson", "annotated.mp4", "contact_sheet.png", "summary.json")
 
@@ -25,11 +26,17 @@ def main() -> int:
         out.mkdir(parents=True, exist_ok=True)
         for name in RESULTS:
             (out / name).unlink(missing_ok=True)
-        package, code = _package(os.environ.get("DEMO_MODEL", ""), out)
-        if code:
-            return code
-        rules = os.environ.get("DEMO_RULES", "")
-        wishes = Wishes(os.environ.get("DEMO_CLIP") or None, package, Path(rules) if rules else None)
+        model, rules = os.environ.get("DEMO_MODEL", ""), os.environ.get("DEMO_RULES", "")
+        package = Path(model).resolve() if model else None
+        accept: tuple[str, ...] = ()
+        if model.lower().endswith(".onnx"):
+            package = out.resolve() / "model"
+            code = _import(model, package)
+            if code:
+                return code
+            accept = _unknown_licence(package)
+        clip = os.environ.get("DEMO_CLIP") or None
+        wishes = Wishes(clip, package, Path(rules) if rules else None, accept)
         config = DEMO if wishes == Wishes() else compose(wishes, out, Path.cwd())
     except EdgeRuntimeError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -44,16 +51,20 @@ def main() -> int:
     return run(arguments)
 
 
-def _package(model: str, out: Path) -> tuple[Path | None, int]:
-    """The package to use and an exit code: an ONNX file is imported into `out` first."""
-    if not model:
-        return None, 0
-    if not model.lower().endswith(".onnx"):
-        return Path(model).resolve(), 0
-    imported = out / "model"
+def _import(model: str, package: Path) -> int:
+    """Makes a package of an ONNX file, in place of the one of the run before; its exit code."""
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(imported)
-    return imported.resolve(), run(["model", "import", model, "--out", str(imported), "--yes"])
+        shutil.rmtree(package)
+    return run(["model", "import", model, "--out", str(package), "--yes"])
+
+
+def _unknown_licence(package: Path) -> tuple[str, ...]:
+    """The licence to accept for a file that its owner gave us to look at, said aloud."""
+    licence = read_manifest(package).licence
+    if licence.permissive:
+        return ()
+    sys.stderr.write(f"demo: the model's licence is {licence.spdx}: accepted for this demo alone\n")
+    return (licence.spdx,)
 
 
 if __name__ == "__main__":

@@ -36,13 +36,15 @@ def test_another_clip_gets_rules_for_any_object_and_no_label_that_nobody_gave(tm
 
 
 def test_another_model_on_the_demos_own_clips(tmp_path: Path) -> None:
-    path = compose(Wishes(package=tmp_path / "package"), tmp_path, tmp_path)
+    wishes = Wishes(package=tmp_path / "package", accept=("NOASSERTION",))
+    path = compose(wishes, tmp_path, tmp_path)
     config = load_config(path).config
     (camera,) = config.cameras.values()
     assert isinstance(camera.source, PlaylistSource)
     assert all(Path(clip.path).is_absolute() for clip in camera.source.clips)
     (model,) = config.models.values()
     assert model.package == str(tmp_path / "package")
+    assert model.accept_licences == ("NOASSERTION",)
     assert camera.rules[0].labels == ()
 
 
