@@ -38,19 +38,19 @@ def assign(similarity: Weights, gate: float) -> Pairs:
     height, width = similarity.shape
     if not height or not width:
         return _NONE, _NONE
-    weight = similarity - np.float32(gate)
-    columns = weight.argmax(axis=1)
-    best = weight[np.arange(height), columns]
-    rows = (best > 0).nonzero()[0]
-    columns = columns[rows]
+    columns = similarity.argmax(axis=1)
+    best = similarity[np.arange(height), columns]
+    rows = (best > gate).nonzero()[0]
+    columns = columns.take(rows)
     if _distinct(columns):
         return rows, columns
-    rows = weight.argmax(axis=0)
-    columns = (weight[rows, np.arange(width)] > 0).nonzero()[0]
-    rows = rows[columns]
+    rows = similarity.argmax(axis=0)
+    best = similarity[rows, np.arange(width)]
+    columns = (best > gate).nonzero()[0]
+    rows = rows.take(columns)
     if _distinct(rows):
         return rows, columns
-    return _contested(weight)
+    return _contested(similarity - np.float32(gate))
 
 
 def _distinct(index: Index) -> bool:

@@ -16,11 +16,18 @@ _GATE_CONFIDENT = 0.1
 _GATE_DOUBTFUL = 0.5
 _GATE_TENTATIVE = 0.3
 
+_NONE = np.zeros(0, np.int64)
 
-def associate(tracks: Population, measured: Measured) -> tuple[IntArray, IntArray]:
+
+def associate(tracks: Population, measured: Measured, last_frame: int) -> tuple[IntArray, IntArray]:
     """Matches predicted tracks with the detections of this frame.
 
     A track is matched with detections of its own label only.
+
+    Args:
+        tracks: at least one, predicted to the time of this frame.
+        measured: at least one detection.
+        last_frame: number of the evaluated frame before this one.
 
     Returns:
         For each track the index of its detection, or -1; and the confident detections that nobody took.
@@ -34,15 +41,17 @@ def associate(tracks: Population, measured: Measured) -> tuple[IntArray, IntArra
     source[row] = column
     if confident < len(measured):
         free = source[:confirmed] < 0
-        free &= tracks.missed[:confirmed] == 0
+        free &= tracks.seen_frame[:confirmed] == last_frame
         recent = free.nonzero()[0]
         if len(recent):
             row, doubtful = assign(overlap[:, confident:].take(recent, axis=0), _GATE_DOUBTFUL)
             source[recent[row]] = doubtful + confident
+    if len(column) == confident:
+        return source, _NONE
     left = np.ones(confident, np.bool_)
     left[column] = False
     unmatched = left.nonzero()[0]
-    if len(unmatched) and confirmed < len(tracks):
+    if confirmed < len(tracks):
         row, column = assign(weighted[confirmed:].take(unmatched, axis=1), _GATE_TENTATIVE)
         taken = unmatched[column]
         source[row + confirmed] = taken

@@ -38,23 +38,24 @@ class Measured:
 
 def usable(detections: Detections, config: TrackingConfig) -> Measured:
     """Drops what must not enter a filter: not finite, no area, beyond any image, or below `config.low`."""
-    score = detections.score
-    fit = np.logical_and.reduce(np.abs(detections.xyxy) <= _LARGEST_COORDINATE, axis=1)  # False for NaN
-    fit &= score >= config.low
+    xyxy, score, label = detections.xyxy, detections.score, detections.label
+    near = np.abs(xyxy) <= _LARGEST_COORDINATE  # False for NaN
+    fit = score >= config.low
     fit &= score <= 1
+    if np.count_nonzero(near) < near.size or np.count_nonzero(fit) < fit.size:
+        fit &= near.all(axis=1)
+        index = fit.nonzero()[0]
+        xyxy, score, label = xyxy.take(index, axis=0), score.take(index), label.take(index)
     high = score >= config.high
-    high &= fit
-    order = np.concatenate([high.nonzero()[0], (fit ^ high).nonzero()[0]])
-    xyxy = detections.xyxy.take(order, axis=0)
+    confident = np.count_nonzero(high)
+    if np.count_nonzero(high[:confident]) < confident:
+        order = np.concatenate([high.nonzero()[0], (~high).nonzero()[0]])
+        xyxy, score, label = xyxy.take(order, axis=0), score.take(order), label.take(order)
     box = centres(xyxy.T.astype(np.float64))
-    if len(order) and box[1].min() < SMALLEST_SIDE:
-        wide = (box[1].min(axis=0) >= SMALLEST_SIDE).nonzero()[0]
-        order, xyxy, box = order.take(wide), xyxy.take(wide, axis=0), box.take(wide, axis=2)
-    return Measured(
-        xyxy,
-        score.take(order),
-        detections.label.take(order),
-        int(np.count_nonzero(high.take(order))),
-        box,
-        corners(box),
-    )
+    wide = box[1] >= SMALLEST_SIDE
+    if np.count_nonzero(wide) < wide.size:
+        index = wide.all(axis=0).nonzero()[0]
+        xyxy, score, label = xyxy.take(index, axis=0), score.take(index), label.take(index)
+        box = box.take(index, axis=2)
+        confident = np.count_nonzero(score >= config.high)
+    return Measured(xyxy, score, label, int(confident), box, corners(box))

@@ -13,6 +13,8 @@ frames, and a recording may have a variable frame rate.
 Arrays keep the boxes on their last axis: numpy then works on long rows, which halves the time of a step.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -64,33 +66,20 @@ class Motion:
         np.multiply(area, _FIRST_VELOCITY_VARIANCE, out=velocity)
         return motion
 
-    def predict(self, seconds: float, unseen: npt.NDArray[np.bool_]) -> None:
+    def predict(self, seconds: float, seen: npt.NDArray[np.bool_]) -> None:
         """Moves every box to `seconds` later.
 
         Args:
             seconds: elapsed, >= 0.
-            unseen: (N,), boxes whose size must not drift on, for lack of a measurement in the last step.
+            seen: (N,), whether the box was measured in the last step; the size of others must not drift on.
         """
         position, velocity = self.state
         np.square(position[1], out=self.covariance[3])
-        velocity[1] *= ~unseen
+        velocity[1] *= seen
         position += velocity * seconds
         np.maximum(position[1], SMALLEST_SIDE, out=position[1])
-        # The integral of the two white noises over the step: exact, so that a step may be cut anywhere.
-        step = np.array(
-            [
-                [
-                    1.0,
-                    2 * seconds,
-                    seconds**2,
-                    _POSITION_DENSITY * seconds + _VELOCITY_DENSITY * seconds**3 / 3,
-                ],
-                [0.0, 1.0, seconds, _VELOCITY_DENSITY * seconds**2 / 2],
-                [0.0, 0.0, 1.0, _VELOCITY_DENSITY * seconds],
-            ]
-        )
         rows = self._table[8:].reshape(4, -1)
-        rows[:3] = step @ rows
+        rows[:3] = _step(seconds) @ rows
 
     def correct(self, measured: Array, hit: npt.NDArray[np.bool_]) -> None:
         """Takes one measured box for every filter, (2, 2, N), where `hit` (N,) says that there is one."""
@@ -114,6 +103,22 @@ class Motion:
     def join(self, other: "Motion") -> "Motion":
         """These filters, then those of `other`."""
         return Motion(np.concatenate([self._table, other._table], axis=1))
+
+
+@lru_cache(maxsize=64)
+def _step(seconds: float) -> Array:
+    """What becomes of (variance, covariance, variance of velocity, size squared) over a step, (3, 4).
+
+    The last column is the integral of the two white noises: exact, so that a step may be cut anywhere.
+    """
+    position = _POSITION_DENSITY * seconds + _VELOCITY_DENSITY * seconds**3 / 3
+    return np.array(
+        [
+            [1.0, 2 * seconds, seconds**2, position],
+            [0.0, 1.0, seconds, _VELOCITY_DENSITY * seconds**2 / 2],
+            [0.0, 0.0, 1.0, _VELOCITY_DENSITY * seconds],
+        ]
+    )
 
 
 def corners(box: Array) -> Array:

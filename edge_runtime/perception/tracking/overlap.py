@@ -19,22 +19,20 @@ def pairwise_iou(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
         (N, M) float32 in 0..1.
     """
     rows = first.astype(np.float32)[:, :, None]
-    columns = second.astype(np.float32)
-    near = np.maximum(rows[0], columns[0])
-    overlap: Similarity = np.minimum(rows[2], columns[2])
-    overlap -= near
-    np.maximum(overlap, 0, out=overlap)
-    np.maximum(rows[1], columns[1], out=near)
-    height = np.minimum(rows[3], columns[3])
-    height -= near
-    np.maximum(height, 0, out=height)
-    overlap *= height
-    np.add(_area(rows), _area(columns), out=height)
-    height -= overlap
-    overlap /= height
+    columns = second.astype(np.float32)[:, None]
+    sides = np.minimum(rows[2:], columns[2:])  # (2, N, M): right and lower edges, then widths and heights
+    sides -= np.maximum(rows[:2], columns[:2])
+    np.maximum(sides, 0, out=sides)
+    overlap: Similarity = sides[0]
+    union = sides[1]
+    overlap *= union
+    np.add(_area(rows), _area(columns), out=union)
+    union -= overlap
+    overlap /= union
     return overlap
 
 
 def _area(boxes: Similarity) -> Similarity:
-    area: Similarity = (boxes[2] - boxes[0]) * (boxes[3] - boxes[1])
+    side = boxes[2:] - boxes[:2]
+    area: Similarity = side[0] * side[1]
     return area

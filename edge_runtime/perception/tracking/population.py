@@ -10,17 +10,17 @@ from edge_runtime.perception.tracking.motion import Motion
 class Population:
     """Tracks in the order in which they began, confirmed or tentative.
 
-    A tentative track is dropped at its first miss, so an older one always has at least as many hits: the
-    confirmed tracks are a prefix, and ids given in this order are ascending.
+    A tentative track is dropped at its first miss, so the older of two has always been seen at least as often:
+    the confirmed tracks are a prefix, and ids given in this order are ascending.
 
     Attributes:
         motion: the filters.
         score: (N,) float32, of the last matched detection.
         track_id: (N,) int64, 0 while tentative.
         label: (N,) int64, of the first detection and all that were matched since.
-        hits: (N,) int64, detections so far.
-        missed: (N,) int64, evaluated frames since the last one.
-        seen_ns: (N,) int64, media time of the last one.
+        first_frame: (N,) int64, number of the evaluated frame in which the track began.
+        seen_frame: (N,) int64, number of the evaluated frame of the last detection.
+        seen_ns: (N,) int64, media time of that frame.
         confirmed: how many tracks, from the first on, are confirmed.
     """
 
@@ -28,11 +28,11 @@ class Population:
         "_facts",
         "_next_id",
         "confirmed",
-        "hits",
+        "first_frame",
         "label",
-        "missed",
         "motion",
         "score",
+        "seen_frame",
         "seen_ns",
         "track_id",
     )
@@ -49,7 +49,7 @@ class Population:
 
     def _set(self, facts: IntArray) -> None:
         self._facts = facts
-        self.track_id, self.label, self.hits, self.missed, self.seen_ns = facts
+        self.track_id, self.label, self.first_frame, self.seen_frame, self.seen_ns = facts
 
     def keep(self, index: IntArray) -> None:
         """Drops all tracks but those at `index`, ascending."""
@@ -58,33 +58,29 @@ class Population:
         self._set(self._facts.take(index, axis=1))
         self.confirmed = int(np.count_nonzero(self.track_id))
 
-    def update(self, measured: Measured, source: IntArray, media_ns: int) -> None:
+    def update(self, measured: Measured, source: IntArray, frame: int, media_ns: int) -> None:
         """Takes the detections `source` (N,) into the tracks; -1 where a track was missed."""
         hit = source >= 0
         self.motion.correct(measured.box.take(source, axis=2), hit)
-        self.score = np.where(hit, measured.score.take(source), self.score)
-        self.hits += hit
-        self.missed += 1
-        self.missed *= ~hit
+        np.copyto(self.score, measured.score.take(source), where=hit)
+        np.copyto(self.seen_frame, frame, where=hit)
         np.copyto(self.seen_ns, media_ns, where=hit)
 
-    def miss(self) -> None:
-        """Nobody was detected."""
-        self.missed += 1
-
-    def begin(self, measured: Measured, born: IntArray, media_ns: int) -> None:
+    def begin(self, measured: Measured, born: IntArray, frame: int, media_ns: int) -> None:
         """Adds tentative tracks from the detections `born` (K,)."""
         self.motion = self.motion.join(Motion.begin(measured.box.take(born, axis=2)))
         self.score = np.concatenate([self.score, measured.score.take(born)])
         facts = np.zeros((5, len(born)), np.int64)
         facts[1] = measured.label.take(born)
-        facts[2] = 1
+        facts[2:4] = frame
         facts[4] = media_ns
         self._set(np.concatenate([self._facts, facts], axis=1))
 
-    def confirm(self, hits: int) -> None:
-        """Gives ids to the tentative tracks that have `hits` detections."""
-        ripe = int(np.count_nonzero(self.hits[self.confirmed :] >= hits))
+    def confirm(self, detections: int) -> None:
+        """Gives ids to the tentative tracks that were seen in so many frames, without a miss since they began."""
+        tentative = slice(self.confirmed, None)
+        seen = self.seen_frame[tentative] - self.first_frame[tentative] + 1
+        ripe = int(np.count_nonzero(seen >= detections))
         if ripe:
             fresh = slice(self.confirmed, self.confirmed + ripe)
             self.track_id[fresh] = np.arange(self._next_id, self._next_id + ripe)

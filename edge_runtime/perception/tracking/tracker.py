@@ -42,6 +42,7 @@ class Tracker:
     def reset(self) -> None:
         """Forgets all tracks and the time; ids start again at 1."""
         self._tracks = Population()
+        self._frame = 0  # evaluated frames so far
         self._media_ns: int | None = None
 
     def update(self, detections: Detections, media_ns: int) -> Tracks:
@@ -70,23 +71,25 @@ class Tracker:
                 "start a new one when the source begins a new epoch"
             )
         self._media_ns = media_ns
+        last_frame = self._frame
+        self._frame += 1
         tracks = self._tracks
         measured = usable(detections, self._config)
         self._forget(media_ns)
-        tracks.motion.predict(elapsed_ns / NS_PER_S, tracks.missed > 0)
+        if len(tracks):
+            tracks.motion.predict(elapsed_ns / NS_PER_S, tracks.seen_frame == last_frame)
         if len(tracks) and len(measured):
-            source, unmatched = associate(tracks, measured)
-            tracks.update(measured, source, media_ns)
+            source, unmatched = associate(tracks, measured, last_frame)
+            tracks.update(measured, source, self._frame, media_ns)
         else:
             source = np.full(len(tracks), -1)
             unmatched = np.arange(measured.confident)
-            tracks.miss()
-        source = self._drop_tentative(source)
-        born = unmatched[measured.score[unmatched] >= self._config.new]
-        if len(born):
-            tracks.begin(measured, born, media_ns)
-            source = np.concatenate([source, born])
-        tracks.confirm(self._config.confirm)
+        if tracks.confirmed < len(tracks):
+            source = self._drop_tentative(source)
+        if len(unmatched):
+            source = self._begin(measured, unmatched, source, media_ns)
+        if tracks.confirmed < len(tracks):
+            tracks.confirm(self._config.confirm)
         return self._report(measured, source, media_ns)
 
     def _forget(self, media_ns: int) -> None:
@@ -97,20 +100,27 @@ class Tracker:
 
     def _drop_tentative(self, source: IntArray) -> IntArray:
         """Drops the tentative tracks that were missed."""
-        tentative = source[self._tracks.confirmed :]
-        if np.count_nonzero(tentative >= 0) < len(tentative):
-            alive = source >= 0
-            alive[: self._tracks.confirmed] = True
-            index = alive.nonzero()[0]
+        alive = source >= 0
+        alive[: self._tracks.confirmed] = True
+        index = alive.nonzero()[0]
+        if len(index) < len(source):
             self._tracks.keep(index)
             source = source.take(index)
+        return source
+
+    def _begin(self, measured: Measured, unmatched: IntArray, source: IntArray, media_ns: int) -> IntArray:
+        """Begins tracks from confident detections that nobody took."""
+        born = unmatched[measured.score[unmatched] >= self._config.new]
+        if len(born):
+            self._tracks.begin(measured, born, self._frame, media_ns)
+            source = np.concatenate([source, born])
         return source
 
     def _report(self, measured: Measured, source: IntArray, media_ns: int) -> Tracks:
         tracks = self._tracks
         confirmed = tracks.confirmed
         shown = tracks.seen_ns[:confirmed] >= media_ns - self._coast_ns
-        shown |= tracks.missed[:confirmed] <= self._bridged
+        shown |= tracks.seen_frame[:confirmed] >= self._frame - self._bridged
         index = shown.nonzero()[0]
         source = source.take(index)
         seen = source >= 0

@@ -24,7 +24,7 @@ def boxes(count: int, seed: int) -> Array:
 def moving(count: int, seed: int) -> Motion:
     """Filters that have seen two detections, so velocities and covariances are those of a real track."""
     motion = Motion.begin(boxes(count, seed))
-    motion.predict(0.1, np.zeros(count, np.bool_))
+    motion.predict(0.1, np.ones(count, np.bool_))
     jitter = np.random.default_rng(seed + 1).normal(0, 3, (2, 2, count))
     motion.correct(motion.state[0] + jitter, np.ones(count, np.bool_))
     return motion
@@ -70,7 +70,7 @@ def test_closed_form_is_the_textbook_filter(elapsed: float, seed: int, part: int
     motion.state[1, 1] *= 0.01  # a size that keeps clear of the floor
     if part == 1:
         reference.mean[1] *= 0.01
-    motion.predict(elapsed, np.zeros(3, np.bool_))
+    motion.predict(elapsed, np.ones(3, np.bool_))
     reference.predict(elapsed, area)
     measured = motion.state[0] + 2.5
     reference.correct(float(measured[part, axis, 0]), area)
@@ -87,17 +87,17 @@ def test_a_step_may_be_cut_anywhere(elapsed: float, share: float, seed: int) -> 
     whole, parts = moving(4, seed), moving(4, seed)
     for motion in (whole, parts):
         motion.state[1, 1] = 0  # the noise scales with the size, so hold that still
-    still = np.zeros(4, np.bool_)
-    whole.predict(elapsed, still)
-    parts.predict(elapsed * share, still)
-    parts.predict(elapsed * (1 - share), still)
+    seen = np.ones(4, np.bool_)
+    whole.predict(elapsed, seen)
+    parts.predict(elapsed * share, seen)
+    parts.predict(elapsed * (1 - share), seen)
     np.testing.assert_allclose(parts.state, whole.state, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-9)
 
 
 def test_no_time_changes_nothing() -> None:
     motion, before = moving(4, 1), moving(4, 1)
-    motion.predict(0.0, np.zeros(4, np.bool_))
+    motion.predict(0.0, np.ones(4, np.bool_))
     np.testing.assert_array_equal(motion.state, before.state)
     np.testing.assert_array_equal(motion.covariance[:3], before.covariance[:3])
 
@@ -116,7 +116,7 @@ def test_the_size_of_an_unseen_box_stands_still_and_the_place_moves_on() -> None
     motion = moving(2, 3)
     motion.state[1] = 30.0
     before = motion.state[0].copy()
-    motion.predict(0.5, np.array([True, False]))
+    motion.predict(0.5, np.array([False, True]))
     np.testing.assert_allclose(motion.state[0, 0], before[0] + 15)
     np.testing.assert_allclose(motion.state[0, 1, :, 0], before[1, :, 0])
     np.testing.assert_allclose(motion.state[0, 1, :, 1], before[1, :, 1] + 15)
@@ -125,7 +125,7 @@ def test_the_size_of_an_unseen_box_stands_still_and_the_place_moves_on() -> None
 def test_a_shrinking_box_never_turns_inside_out() -> None:
     motion = moving(2, 4)
     motion.state[1, 1] = -1e4
-    motion.predict(3.0, np.zeros(2, np.bool_))
+    motion.predict(3.0, np.ones(2, np.bool_))
     assert (motion.state[0, 1] == SMALLEST_SIDE).all()
     low_x, low_y, high_x, high_y = motion.corners()
     assert (high_x > low_x).all()
@@ -136,7 +136,7 @@ def test_uncertainty_grows_while_nothing_is_seen_and_stays_positive() -> None:
     motion = moving(5, 5)
     for _ in range(30):
         before = motion.covariance[:3].copy()
-        motion.predict(0.1, np.ones(5, np.bool_))
+        motion.predict(0.1, np.zeros(5, np.bool_))
         assert (motion.covariance[0] > before[0]).all()
         assert (motion.covariance[2] > before[2]).all()
         assert (motion.covariance[0] * motion.covariance[2] >= motion.covariance[1] ** 2).all()
