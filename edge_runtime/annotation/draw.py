@@ -134,8 +134,8 @@ class Annotator:
             paste(image, tile, x1, above if above >= 0 else y1)
         for anchor in self._anchors:
             for point in anchor_points(tracks.xyxy, anchor):
-                cv2.circle(image, point, thick + 1, BLACK, cv2.FILLED)
-                cv2.circle(image, point, thick, WHITE, cv2.FILLED)
+                cv2.circle(image, point, thick + 2, BLACK, cv2.FILLED)
+                cv2.circle(image, point, thick + 1, WHITE, cv2.FILLED)
 
     def _draw_text(self, image: Image, frame: Frame, notice: str | None, pixels: int) -> None:
         width = image.shape[1]

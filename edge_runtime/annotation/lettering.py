@@ -35,7 +35,10 @@ def text_tile(text: str, pixels: int, color: Color, *, margin: bool = True) -> I
     (_, unit), _ = cv2.getTextSize("H", _FONT, 1.0, 1)
     scale = pixels / unit
     thickness = max(1, round(pixels / 12))
-    (width, height), baseline = cv2.getTextSize(text, _FONT, scale, thickness)
+    (width, _), _ = cv2.getTextSize(text, _FONT, scale, thickness)
+    (_, height), baseline = cv2.getTextSize(
+        "Hg", _FONT, scale, thickness
+    )  # OpenCV 5 measures each text's own
     pad = max(2, pixels // 4)
     side = pad if margin else 0
     tile = np.empty((height + baseline + 2 * pad, width + 2 * side, 3), np.uint8)

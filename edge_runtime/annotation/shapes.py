@@ -84,7 +84,7 @@ def draw_masks(image: Image, masks: Sequence[Points]) -> None:
 def draw_shape(image: Image, shape: RuleShape, name: str, active: Color | None, pixels: int) -> None:
     """Draws a zone or a line in place with its name: thin and calm, or thick and tinted while `active`."""
     color = active or CALM
-    thickness = max(1, pixels // (6 if active else 12))
+    thickness = max(1, round(pixels / (5 if active else 9)))
     if shape.is_line:
         _draw_line(image, shape.points, color, thickness, pixels)
     else:

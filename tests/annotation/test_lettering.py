@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_runtime.annotation.lettering import fit_text, paste, text_pixels, text_tile
+from edge_runtime.annotation.lettering import fit_text, paste, text_pixels, text_tile, write_changing
 from edge_runtime.annotation.palette import BLACK, WHITE, readable_on
 
 
@@ -17,6 +17,22 @@ def test_text_grows_with_the_frame(height: int, width: int, pixels: int) -> None
 
 def test_a_tile_is_rendered_once() -> None:
     assert text_tile("person #1", 14, (1, 2, 3)) is text_tile("person #1", 14, (1, 2, 3))
+
+
+def test_all_tiles_of_a_size_are_equally_high() -> None:
+    assert (
+        len({text_tile(text, 14, BLACK).shape[0] for text in ("a", "gjp_", "H", "12", " ", "face #1")}) == 1
+    )
+
+
+@pytest.mark.parametrize(("width", "written"), [(5, False), (60, True), (400, True)])
+def test_changing_text_is_cut_at_the_edge(width: int, *, written: bool) -> None:
+    image = np.full((40, width, 3), 255, np.uint8)
+    height = write_changing(image, "cabin 12.3 s frame 369", 14, (40, 40, 40))
+    assert height <= 40
+    assert (image[height:] == 255).all()
+    assert (height > 0) == written
+    assert bool((image[0, 0] == 40).all()) == written
 
 
 @pytest.mark.parametrize(("ground", "text"), [((255, 255, 255), BLACK), ((20, 20, 60), WHITE)])
