@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +33,7 @@ from edge_runtime.packages.manifest import (
     RuntimeNeeds,
     Weights,
 )
+from edge_runtime.packages.recipe import Recipe, ShapeRepair
 from edge_runtime.protocol import DataClass
 from edge_runtime.qualification.recognition import Sighting, blind
 from edge_runtime.qualification.sizes import Size, loaded
@@ -50,8 +51,11 @@ class Wishes:
         family: head family.
         labels: class names in order.
         licence: SPDX id of the weights.
+        evidence: how the licence is known.
         name: of the package.
         source: where the file came from, for the manifest.
+        released: when the weights were made, YYYY-MM-DD.
+        recipe: how the file was obtained; it is kept in the package, with the repairs that were needed.
         size: height and width of the input, for a graph that runs at several.
         repair: rewrite wrong declared shapes.
     """
@@ -59,8 +63,11 @@ class Wishes:
     family: str | None = None
     labels: Sequence[str] | None = None
     licence: str | None = None
+    evidence: str | None = None
     name: str | None = None
     source: str | None = None
+    released: str | None = None
+    recipe: Recipe | None = None
     size: Size | None = None
     repair: bool = True
 
@@ -75,6 +82,7 @@ class Proposal:
         vectors: the golden vectors' files.
         findings: everything that was decided, in the order of the manifest.
         shaped: what was repaired.
+        recipe: how to obtain the weights again, or None.
     """
 
     manifest: ModelManifest
@@ -82,6 +90,7 @@ class Proposal:
     vectors: tuple[RecordedVector, ...]
     findings: tuple[Finding, ...]
     shaped: Shaped
+    recipe: Recipe | None = None
 
     @property
     def guesses(self) -> tuple[Finding, ...]:
@@ -131,7 +140,17 @@ def propose(path: Path, wishes: Wishes | None = None) -> Proposal:
     ]
     findings += [defect("input.size", f"{shaped.size[1]}x{shaped.size[0]}", text) for text in shaped.defects]
     findings += [defect("weights", name, "these weights hold NaN") for name in graph.nonfinite[:1]]
-    return _try_out(drafter, match, findings)
+    proposal = _try_out(drafter, match, findings)
+    return replace(proposal, recipe=_completed(wishes.recipe, shaped))
+
+
+def _completed(recipe: Recipe | None, shaped: Shaped) -> Recipe | None:
+    """The recipe with the repairs that this import found to be needed."""
+    if recipe is None:
+        return None
+    repairs = (shaped.shape_repairs or {}).items()
+    listed = tuple(ShapeRepair(tensor=name, dims=tuple(dims)) for name, dims in repairs)
+    return recipe.model_copy(update={"shape_repairs": listed})
 
 
 def _refuse_other_tasks(graph: GraphFacts) -> None:
@@ -168,13 +187,13 @@ class _Drafter:
     ) -> None:
         self.graph, self.shaped, self.head, self.labels = graph, shaped, head, labels
         self._name = slug(wishes.name or path.stem)
-        licence, licence_found = find_licence(graph, wishes.licence)
+        licence, licence_found = find_licence(graph, wishes.licence, wishes.evidence)
         quantisation, quantisation_found = find_quantisation(graph)
-        released, released_found = find_release_date(graph, path)
+        released, released_found = find_release_date(graph, path, wishes.released)
         self._licence: Licence = licence
         self._quantisation: Quantisation = quantisation
         self._released = released
-        self._weights = self._describe_weights(path, wishes.source)
+        self._weights = self._describe_weights(path, wishes.source, wishes.recipe)
         self.batch = 1
         thresholds = THRESHOLDS[head.family]
         self.findings: list[Finding] = [licence_found, released_found, quantisation_found]
@@ -188,7 +207,7 @@ class _Drafter:
     def _floor(self) -> AccuracyFloor | None:
         return AccuracyFloor(metric="map", minimum=_COCO_FLOOR) if self.labels == COCO else None
 
-    def _describe_weights(self, path: Path, source: str | None) -> Weights:
+    def _describe_weights(self, path: Path, source: str | None, recipe: Recipe | None) -> Weights:
         data = self.shaped.weights
         digest = hashlib.sha256(data).hexdigest()
         original = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -197,7 +216,7 @@ class _Drafter:
             file=f"{self._name}.onnx",
             sha256=digest,
             bytes=len(data),
-            source=source or f"file {path.name}",
+            source=source or (recipe.source.describe() if recipe else f"file {path.name}"),
             original_sha256=None if original == digest else original,
             repairs=(*embedded, *self.shaped.repairs),
         )

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from edge_runtime.authoring.findings import Finding, guess, sure
 from edge_runtime.authoring.graph import GraphFacts
+from edge_runtime.errors import PackageError
 from edge_runtime.packages.manifest import PERMISSIVE_LICENCES, Licence
 
 Quantisation = Literal["none", "fp16", "int8-dynamic", "int8-qdq"]
@@ -22,10 +23,19 @@ _YOLOV5_METADATA: Final = frozenset({"stride", "names"})
 """Exactly these two are written by ultralytics/yolov5's export.py."""
 
 
-def find_licence(graph: GraphFacts, given: str | None) -> tuple[Licence, Finding]:
-    """The licence of the weights, from a person or the metadata, or loudly unknown."""
+def find_licence(
+    graph: GraphFacts, given: str | None, evidence: str | None = None
+) -> tuple[Licence, Finding]:
+    """The licence of the weights, from a person or the metadata, or loudly unknown.
+
+    Raises:
+        PackageError: the given licence is no SPDX id.
+    """
     if given is not None:
-        licence = Licence(spdx=given, evidence="stated by the person who imported the file")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]{1,63}", given):
+            raise PackageError(f"{given!r} is not an SPDX licence id like Apache-2.0 or MIT")
+        stated_by = evidence or "stated by the person who imported the file"
+        licence = Licence(spdx=given, evidence=stated_by[:512])
         return licence, sure("licence", given, licence.evidence)
     stated = f"{graph.metadata.get('license', '')} {graph.metadata.get('licence', '')}".strip()
     if stated:
@@ -71,8 +81,18 @@ def find_quantisation(graph: GraphFacts) -> tuple[Quantisation, Finding]:
     return found, sure("quantisation", found, kinds[found])
 
 
-def find_release_date(graph: GraphFacts, path: Path) -> tuple[str, Finding]:
-    """The day the weights were made, as YYYY-MM-DD."""
+def find_release_date(graph: GraphFacts, path: Path, given: str | None = None) -> tuple[str, Finding]:
+    """The day the weights were made, as YYYY-MM-DD.
+
+    Raises:
+        PackageError: the given day is none.
+    """
+    if given is not None:
+        try:
+            day = date.fromisoformat(given)
+        except ValueError as error:
+            raise PackageError(f"{given} is not a day like 2026-01-31") from error
+        return day.isoformat(), sure("released", day, "stated by the person who imported the file")
     stated = graph.metadata.get("date", "")[:10]
     try:
         day = date.fromisoformat(stated)

@@ -7,8 +7,10 @@ from edge_runtime.authoring.card import card
 from edge_runtime.authoring.propose import Proposal
 from edge_runtime.errors import PackageError
 from edge_runtime.packages import ModelPackage, open_package, read_manifest
+from edge_runtime.packages.archive import DOCUMENTS
 from edge_runtime.packages.durable import staged_directory, write_file
 from edge_runtime.packages.manifest import MANIFEST_NAME, ModelManifest
+from edge_runtime.packages.recipe import RECIPE_NAME, Recipe
 
 
 def write_package(proposal: Proposal, directory: Path, *, replace: bool = False) -> ModelPackage:
@@ -37,6 +39,8 @@ def write_package(proposal: Proposal, directory: Path, *, replace: bool = False)
                     (staged / name).parent.mkdir(exist_ok=True)
                     write_file(staged / name, data)
             write_file(staged / "CARD.md", card(proposal.manifest, proposal.findings).encode())
+            if proposal.recipe is not None:
+                write_file(staged / RECIPE_NAME, recipe_text(proposal.recipe))
             write_file(staged / MANIFEST_NAME, manifest_text(proposal.manifest))
     except OSError as error:
         raise PackageError(f"{directory}: the package cannot be written: {error.strerror}") from error
@@ -48,12 +52,17 @@ def manifest_text(manifest: ModelManifest) -> bytes:
     return (json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def recipe_text(recipe: Recipe) -> bytes:
+    """`recipe.json` as people read it."""
+    return (json.dumps(recipe.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n").encode()
+
+
 def _may_take(directory: Path, manifest: ModelManifest, *, replace: bool) -> None:
     if not directory.exists():
         return
     if not directory.is_dir():
         raise PackageError(f"{directory} is a file: --out needs a folder")
-    if not any(directory.iterdir()):
+    if {entry.name for entry in directory.iterdir()} <= set(DOCUMENTS):  # at most a recipe to start from
         return
     if not (directory / MANIFEST_NAME).is_file():
         raise PackageError(f"{directory} holds other things than a model package: choose another --out")

@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from edge_runtime.authoring.findings import Finding
-    from edge_runtime.authoring.propose import Proposal
+    from edge_runtime.authoring.propose import Proposal, Wishes
     from edge_runtime.packages import ModelPackage
     from edge_runtime.qualification import CheckReport
 
@@ -22,7 +22,12 @@ app = typer.Typer(
 
 @app.command("import")
 def import_model(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An ONNX file.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="An ONNX file, or a recipe that obtains one.", show_default=False
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The package to write.", show_default=False)],
     family: Annotated[
         str | None, typer.Option(help="Head family, where the outputs fit several.", show_default=False)
@@ -34,9 +39,15 @@ def import_model(
     licence: Annotated[
         str | None, typer.Option(metavar="SPDX", help="Licence of the weights.", show_default=False)
     ] = None,
+    licence_evidence: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="How the licence is known.", show_default=False)
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the package; else the file's.")] = None,
     source: Annotated[
         str | None, typer.Option(help="Where the file came from, for the manifest.", show_default=False)
+    ] = None,
+    released: Annotated[
+        str | None, typer.Option(metavar="DAY", help="When the weights were made, like 2026-01-31.")
     ] = None,
     size: Annotated[
         str | None,
@@ -51,24 +62,45 @@ def import_model(
 ) -> None:
     """Propose a package for an ONNX file: what is sure, what is guessed, what was repaired."""
     from edge_runtime.authoring.labels import read_labels
-    from edge_runtime.authoring.propose import Wishes, propose
+    from edge_runtime.authoring.propose import Wishes
     from edge_runtime.authoring.write_package import write_package
 
     wishes = Wishes(
         family=family,
         labels=None if labels is None else read_labels(labels),
         licence=licence,
+        evidence=licence_evidence,
         name=name,
         source=source,
+        released=released,
         size=None if size is None else _size(size),
         repair=repair,
     )
-    proposal = propose(file, wishes)
+    proposal = _propose(file, wishes)
     if not as_json:
         _print_findings(proposal.findings)
     _accept_guesses(proposal, yes=yes)
     package = write_package(proposal, out, replace=force)
     _report_import(package, proposal, as_json=as_json)
+
+
+def _propose(file: Path, wishes: "Wishes") -> "Proposal":
+    """From an ONNX file, or from what a recipe obtains."""
+    import tempfile
+    from dataclasses import replace
+
+    from edge_runtime.authoring.propose import propose
+
+    if file.suffix != ".json":
+        return propose(file, wishes)
+    from edge_runtime.packages.fetch import obtain
+    from edge_runtime.packages.recipe import read_recipe
+
+    recipe = read_recipe(file)
+    with tempfile.TemporaryDirectory(prefix="edge-runtime-import-") as scratch:
+        obtained = Path(scratch) / recipe.source.inner_name
+        obtained.write_bytes(obtain(recipe, file.parent))
+        return propose(obtained, replace(wishes, recipe=recipe))
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -42,6 +42,11 @@ class WheelSource(_Strict):
     member: MemberName
     wheel_sha256: Sha256
 
+    @property
+    def inner_name(self) -> str:
+        """Name of the file itself."""
+        return self.member.rpartition("/")[2]
+
     def describe(self) -> str:
         """`NAME==VERSION!member`, the form that the manifest's `weights.source` uses."""
         return f"{self.project}=={self.version}!{self.member}"
@@ -60,6 +65,11 @@ class FileSource(_Strict):
     roots: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(min_length=1)] = (
         ".",
     )
+
+    @property
+    def inner_name(self) -> str:
+        """Name of the file itself."""
+        return self.path.rpartition("/")[2]
 
     def describe(self) -> str:
         """The path with the places it is looked for."""
