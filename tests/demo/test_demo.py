@@ -1,0 +1,146 @@
+"""The demo's events are those that a person sees in the clips, and its files can be looked at."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import av
+import cv2
+import pytest
+
+from deploy.demo.assets import CLIPS, HERE, MODEL, REPOSITORY, fetch_clip
+from edge_runtime.errors import PackageError
+from edge_runtime.packages import open_package
+
+
+@pytest.fixture(scope="session")
+def assets() -> None:
+    """The model and the clips; `make test` fetches them first."""
+    try:
+        open_package(MODEL)
+    except PackageError as error:
+        pytest.skip(f"the demo's model is not there ({error}): run `make assets`")
+    missing = [name for name in ("carphone.mp4", "bikes.mp4") if not (CLIPS / name).is_file()]
+    if missing:
+        pytest.skip(f"the demo's clips are not there ({', '.join(missing)}): run `make assets`")
+
+
+def run_demo(out: Path, *arguments: str) -> list[dict[str, Any]]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMO_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.demo.run", "--out", str(out), *arguments],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "frames/s" in done.stdout
+    return [json.loads(line) for line in (out / "events.ndjson").read_text().splitlines()]
+
+
+def story(events: list[dict[str, Any]]) -> list[tuple[str, str, float]]:
+    """(rule, what, when) of each event, without updates."""
+    return [
+        (event["rule"], event.get("direction") or event["state"], event["at"]["media_s"])
+        for event in events
+        if event["state"] != "updated"
+    ]
+
+
+def assert_story(found: list[tuple[str, str, float]], expected: list[tuple[str, str, float]]) -> None:
+    assert [entry[:2] for entry in found] == [entry[:2] for entry in expected]
+    for (_, _, when), (rule, what, seen) in zip(found, expected, strict=True):
+        # What a person sees is noted by hand; holds and debounces make an event up to 0.5 s later.
+        assert seen <= when <= seen + 0.65, (rule, what, when)
+
+
+FIRST_RIDE = [
+    ("driver_present", "started", 0.0),
+    ("head_position", "leave", 2.6),
+    ("head_position", "enter", 3.7),
+    ("driver_present", "ended", 4.4),
+]
+STREET = [("no_driver", "started", 7.0)]
+SECOND_RIDE = [
+    ("head_position", "enter", 13.9),
+    ("no_driver", "ended", 14.0),
+    ("driver_present", "started", 14.0),
+    ("head_position", "leave", 16.6),
+    ("head_position", "enter", 17.7),
+    ("driver_present", "ended", 17.9),
+]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("assets")
+def test_the_head_leaves_the_zone_and_returns_and_the_driver_is_gone(tmp_path: Path) -> None:
+    events = run_demo(tmp_path, "--max-frames", "150")
+    assert_story(story(events), FIRST_RIDE)
+    assert {event["data_class"] for event in events} == {"restricted"}
+    leaving = next(event for event in events if event.get("direction") == "leave")
+    height = leaving["box"]["y2"] - leaving["box"]["y1"]
+    assert 0.35 * 576 < height < 0.55 * 576, "the box is about the face"
+    with av.open(str(tmp_path / "annotated.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) == 150
+    sheet = cv2.imread(str(tmp_path / "contact_sheet.png"))
+    assert sheet is not None
+    assert sheet.shape[1] > 1000
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["frames"] == 150
+
+
+@pytest.mark.trial
+@pytest.mark.usefixtures("assets")
+def test_the_whole_composition_tells_its_story(tmp_path: Path) -> None:
+    assert_story(story(run_demo(tmp_path)), FIRST_RIDE + STREET + SECOND_RIDE)
+
+
+@pytest.mark.usefixtures("assets")
+def test_clips_that_are_there_are_not_fetched_again(capsys: pytest.CaptureFixture[str]) -> None:
+    clip = CLIPS / "carphone.mp4"
+    before = clip.stat().st_mtime_ns
+    assert fetch_clip(HERE / "carphone.recipe.json", CLIPS) == clip
+    assert clip.stat().st_mtime_ns == before
+    assert capsys.readouterr().err == ""
+
+
+def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
+        cwd=REPOSITORY,
+        env={**os.environ, "DEMO_MODEL": str(tmp_path / "absent.onnx")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("DEMO_CLIP", "absent.mp4"), ("DEMO_RULES", "absent.yaml"), ("DEMO_CLIP", "ftp://x/y")],
+)
+def test_a_clip_or_rules_that_are_not_there_are_one_sentence(
+    tmp_path: Path, variable: str, value: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
+        cwd=REPOSITORY,
+        env={**os.environ, variable: value},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
