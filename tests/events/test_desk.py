@@ -210,6 +210,16 @@ class TestNotWatching:
         camera.sequence = 1
         assert brief(camera.see()) == [("e1", 2, "ended", "camera_stalled")]
 
+    def test_nor_does_the_outage_after_it_count_as_observed(self) -> None:
+        camera = Camera([rule("absence", seconds=2)])
+        camera.watch(1)
+        captured, media = camera.clock.now_ns, camera.clock.now_ns - camera._epoch_ns
+        camera.blind(Unobserved.STALLED, after=5)
+        on_its_way = Frame(camera.image, "dock", 0, 10, captured, media)
+        assert camera.desk.observe(on_its_way, tracks()) == []
+        camera.sequence = 10
+        assert [record.kind for record in camera.see(after=60)] == ["camera_stalled"]
+
     def test_a_flapping_camera_is_capped_and_summed_up(self) -> None:
         camera, records = Camera([]), []
         for _ in range(300):

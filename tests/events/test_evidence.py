@@ -220,7 +220,9 @@ class TestOnTheDesk:
         assert started.evidence is not None
         assert started.evidence == ended.evidence
         assert kept.names() == [started.evidence.name]
-        assert camera.desk.counters().evidence_kept == 1
+        assert (started.reason, ended.reason) == (None, None)
+        counters = camera.desk.counters()
+        assert (counters.evidence_kept, counters.evidence_failed) == (1, 0)
 
     def test_the_crop_shows_the_object_and_masked_pixels_stay_black(self, tmp_path: Path) -> None:
         image = np.full((100, 100, 3), 255, np.uint8)

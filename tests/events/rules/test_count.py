@@ -43,6 +43,15 @@ def test_being_seen_again_renews_a_place_in_the_window() -> None:
     assert phases(passing(machine, 2, 18)) == [(Phase.OPENED, 2)]
 
 
+def test_one_that_stays_does_not_keep_others_in_the_window() -> None:
+    machine = count()
+    passing(machine, 1, 0)
+    passing(machine, 2, 1)
+    passing(machine, 1, 9)
+    machine.at(11.5)
+    assert machine.rule.tally() == {"distinct": 1}
+
+
 def test_only_detections_inside_count() -> None:
     machine = count(at_least=1, polygon=((0, 0), (0.5, 0), (0.5, 1), (0, 1)))
     assert machine.at(0, Seen(80, 50)) == []
