@@ -112,7 +112,7 @@ def _http(config: HttpSource) -> Address:
 
 def _v4l2(config: V4l2Source) -> Address:
     # The driver's read blocks for ever when a camera hangs and cannot be interrupted: ask instead of wait.
-    options = {"fflags": "nonblock", "fpsprobesize": "0"}
+    options = {"fflags": "+4", "fpsprobesize": "0"}  # AVFMT_FLAG_NONBLOCK has no name among the options
     if config.width is not None and config.height is not None:
         options["video_size"] = f"{config.width}x{config.height}"
     elif config.width is not None or config.height is not None:

@@ -26,6 +26,13 @@ DRAIN_LIMIT_NS = NS_PER_S // 2
 """Skipping what waited goes at the speed of memory; after this long there is nothing left to skip."""
 
 
+def sensor_ns(pts_ns: int | None, arrival_ns: int) -> int | None:
+    """When a V4L2 driver says that it took the picture, where its stamp is of CLOCK_MONOTONIC; else None."""
+    if pts_ns is None or not 0 <= arrival_ns - pts_ns <= DISCONTINUITY_NS:
+        return None
+    return pts_ns
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """What is known about one packet.

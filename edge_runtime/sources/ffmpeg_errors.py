@@ -1,5 +1,7 @@
 """FFmpeg's errors as one clear sentence. Its own texts hold the URL with its credentials: never shown."""
 
+import errno
+
 import av
 
 from edge_runtime.errors import SourceError
@@ -30,18 +32,18 @@ def explained(error: BaseException, address: Address) -> SourceError:
     for kinds, text in _SENTENCES:
         if isinstance(error, kinds):
             return _of_kind(address, f"{name} {text}")
-    if isinstance(error, av.error.InvalidDataError):
-        if address.kind in _NETWORK:
-            return SourceError(f"{name} answers, but with nothing that can be read as video; check the path")
-        return _of_kind(
-            address, f"{name} is not a video that can be read: another kind of file, damaged, or cut off"
-        )
-    if address.kind in _NETWORK and getattr(error, "errno", None) == 5:
-        # Input/output error: FFmpeg says so for an unknown host name as for a page that ends too soon.
-        return SourceError(
-            f"{name} gives no stream: its name may be wrong, the network down, or what answers is no camera"
-        )
-    return _of_kind(address, f"{name} cannot be opened: {without_credentials(_reason(error))}")
+    if address.kind not in _NETWORK and isinstance(error, av.error.InvalidDataError):
+        text = "is not a video that can be read: another kind of file, damaged, or cut off"
+    elif address.kind in _NETWORK and isinstance(error, av.error.InvalidDataError):
+        text = "answers, but with nothing that can be read as video; check the path"
+    elif address.kind in _NETWORK and getattr(error, "errno", None) == errno.EIO:
+        # FFmpeg says so for an unknown host name as for a page that ends too soon.
+        text = "gives no stream: its name may be wrong, the network down, or what answers is no camera"
+    elif getattr(error, "errno", None) == errno.ENOTTY:
+        text = "is not a camera"
+    else:
+        text = f"cannot be opened: {without_credentials(_reason(error))}"
+    return _of_kind(address, f"{name} {text}")
 
 
 def _of_kind(address: Address, text: str) -> SourceError:

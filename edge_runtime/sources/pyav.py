@@ -3,31 +3,26 @@
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from os import cpu_count
 
 import av
-from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from edge_runtime.clock import NS_PER_S, Clock
-from edge_runtime.errors import SourceError
 from edge_runtime.sources.address import Address
-from edge_runtime.sources.arrival import Arrival, LiveEdge
+from edge_runtime.sources.arrival import Arrival, LiveEdge, sensor_ns
 from edge_runtime.sources.ffmpeg_errors import explained, is_silence
+from edge_runtime.sources.ffmpeg_open import open_stream
 from edge_runtime.sources.mailbox import DropCause
+from edge_runtime.sources.pacing import Pacer
 from edge_runtime.sources.pixels import ToBgr, display_matrix, rotation_of
 from edge_runtime.sources.reader import Grab, ReadCounts, SourceRefused, SourceSilent, StreamFacts
 
 _NO_TIMESTAMPS = 0x0080  # AVFMT_NOTIMESTAMPS: stamps are made up from a nominal rate (MJPEG over HTTP: 25)
-_TEXT_FORMATS = frozenset({"tty", "bin", "adf", "idf", "xbin"})  # FFmpeg would draw any text file as video
 _MAX_READ_ERRORS = 16  # in a row; a damaged file is read on behind the damage, a broken one is not for ever
 _REMEMBERED_ARRIVALS = 128  # more than any decoder reorders
 _POLL_S = 0.002  # between two questions to a camera that is asked without waiting
-_MANY_PIXELS = 1280 * 720
-"""Up to this size one thread decodes faster (1 to 3 ms) than any model looks, and damaged pictures come out the
-same in every run: with frame threads the decoder's guesses about lost parts depend on timing."""
 
 
 class PyavReader:
@@ -49,18 +44,17 @@ class PyavReader:
         self._cancel = cancel
         self.counts = ReadCounts()
         self.warning: str | None = None
-        self._container = self._open()
-        try:
-            self._stream = self._choose_stream(self._container)
-        except SourceError:
-            self._container.close()
-            raise
+        self._container, self._stream = open_stream(address)
         self._live = address.times is not None
         self._stamped = not int(self._container.format.flags) & _NO_TIMESTAMPS
         # In a file with an index a corrupt packet is the one that is cut off; a decoder with several threads
         # loses the frames before it with it. A transport stream marks packets of which most can be decoded.
         self._resilient = self._container.format.name == "mpegts"
-        self._edge = self._new_edge()
+        # Video on demand and HLS come in bursts, faster than they were taken: they are played at their pace.
+        bursts = self._container.format.name == "hls" or bool(self._container.duration)
+        self._paced_ns = self._resets = 0
+        self._pacer = Pacer(moves=True) if address.kind == "http" and bursts else None
+        self._edge = self._new_edge() if self._pacer is None else None
         self._to_bgr = ToBgr()
         self._arrivals: OrderedDict[int | None, Arrival] = OrderedDict()
         self._decoded: deque[VideoFrame] = deque()
@@ -78,40 +72,6 @@ class PyavReader:
             fps=_rate(self._stream),
             frames=self._stream.frames or None,
         )
-
-    def _open(self) -> InputContainer:
-        times = self._address.times
-        try:
-            return av.open(
-                self._address.url,
-                "r",
-                format=self._address.container,
-                options=self._address.options,
-                metadata_errors="replace",  # a camera's name in Latin-1 is no reason to fail
-                timeout=None if times is None else (times.open_s, times.silent_s),
-            )
-        except (av.error.FFmpegError, OSError, ValueError) as error:
-            raise explained(error, self._address) from None
-
-    def _choose_stream(self, container: InputContainer) -> VideoStream:
-        name, number = self._address.name, self._address.stream
-        if container.format.name in _TEXT_FORMATS:
-            raise SourceRefused(f"{name} is a text file, not a video")
-        videos = [stream for stream in container.streams.video if not _is_cover(stream)]
-        if not videos:
-            kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
-            raise SourceRefused(f"{name} holds no video stream, only {kinds}")
-        if number >= len(videos):
-            held = f"{len(videos)} video stream{'s' if len(videos) > 1 else ''}"
-            raise SourceRefused(f"{name} has {held}; there is no stream {number}, they count from 0")
-        stream = videos[number]
-        if getattr(stream, "codec_context", None) is None:
-            raise SourceRefused(f"{name} is coded in a way that this FFmpeg cannot decode")
-        # Frame threads hold back as many frames as there are threads: right for a file, wrong for a camera.
-        stream.thread_type = "SLICE" if self._address.times is not None else "AUTO"
-        large = stream.codec_context.width * stream.codec_context.height > _MANY_PIXELS
-        stream.codec_context.thread_count = min(cpu_count() or 1, 4) if large else 1
-        return stream
 
     def _new_edge(self) -> LiveEdge | None:
         times = self._address.times
@@ -212,7 +172,24 @@ class PyavReader:
             self._seen = True
         pts_ns = _in_ns(frame.pts, frame) if self._stamped or not self._live else None
         self._last_ns = max(pts_ns or 0, self._last_ns)
+        if self._address.kind == "v4l2":
+            capture_ns = sensor_ns(pts_ns, capture_ns) or capture_ns
+        elif self._pacer is not None:
+            capture_ns = self._wait_until_due(pts_ns, capture_ns)
         return Grab(image, pts_ns, capture_ns, arrival.preroll)
+
+    def _wait_until_due(self, pts_ns: int | None, now_ns: int) -> int:
+        """Hold a picture that came too soon; when it is due, which is the best guess of its capture."""
+        if self._pacer is None or pts_ns is None:
+            return now_ns
+        if pts_ns < self._paced_ns:
+            self._resets += 1
+        self._paced_ns = pts_ns
+        due_ns = self._pacer.due_ns(self._resets, pts_ns, now_ns)
+        while (left_ns := due_ns - self._clock.monotonic_ns()) > 0:
+            if self._cancel.wait(left_ns / NS_PER_S):
+                break
+        return due_ns
 
     def _learn_size(self, frame: VideoFrame, width: int, height: int) -> None:
         self.facts = StreamFacts(
@@ -251,12 +228,6 @@ class PyavReader:
         self._decoded.clear()
         self._demuxed = iter(())
         self._container.close()
-
-
-def _is_cover(stream: VideoStream) -> bool:
-    """Whether a "video stream" is the cover picture of a song."""
-    disposition = getattr(stream, "disposition", None)
-    return "attached_pic" in str(getattr(disposition, "name", disposition) or "")
 
 
 def _rate(stream: VideoStream) -> float | None:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -235,16 +235,19 @@ class MjpegCamera:
         finally:
             self._sockets.discard(request.connection)
 
+    @property
+    def sent(self) -> int:
+        """Pictures sent so far."""
+        return self._sent
+
     def kill(self) -> None:
         """Die as a camera without power does, all connections with it."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
             for open_socket in list(self._sockets):
-                try:
+                with suppress(OSError):
                     open_socket.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
             server.server_close()
 
 

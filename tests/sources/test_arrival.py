@@ -1,6 +1,6 @@
 """Bug kind 9: age that grows without a sign, in a library's buffer or a socket's."""
 
-from edge_runtime.sources.arrival import Arrival, LiveEdge
+from edge_runtime.sources.arrival import Arrival, LiveEdge, sensor_ns
 
 MS = 1_000_000
 MAX_AGE = 500 * MS
@@ -76,3 +76,11 @@ def test_a_first_stamp_after_packets_without_one() -> None:
     live.arrived(0, 50 * MS, None)
     assert live.arrived(40 * MS, MS, 7000 * MS) == Arrival(40 * MS)
     assert live_age(live.arrived(140 * MS, MS, 7040 * MS), 140 * MS) == 60
+
+
+def test_a_driver_s_stamp_counts_where_it_is_of_our_clock() -> None:
+    assert sensor_ns(990 * MS, 1000 * MS) == 990 * MS
+    assert sensor_ns(1001 * MS, 1000 * MS) is None
+    assert sensor_ns(1_700_000_000_000 * MS, 1000 * MS) is None
+    assert sensor_ns(0, 20_000 * MS) is None
+    assert sensor_ns(None, 1000 * MS) is None

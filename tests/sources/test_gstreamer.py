@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +33,7 @@ def test_a_live_pipeline_gives_fresh_pictures_in_bgr(gst: None) -> None:
     assert frames[0].image.shape == (243, 321, 3)
     assert np.abs(frames[0].image.mean(axis=(0, 1)) - (255, 0, 0)).max() <= 2
     assert 0 <= age_ns < 500_000_000
-    steps = {
-        round((b.media_ns - a.media_ns) / (b.sequence - a.sequence) / 1e6)
-        for a, b in zip(frames, frames[1:], strict=False)
-    }
+    steps = {round((b.media_ns - a.media_ns) / (b.sequence - a.sequence) / 1e6) for a, b in pairwise(frames)}
     assert steps <= {33, 34}
     assert status.stream is not None
     assert (status.stream.width, status.stream.height, status.stream.fps) == (321, 243, 30.0)

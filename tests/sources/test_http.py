@@ -1,14 +1,30 @@
 """A real HTTP camera on loopback that hangs, dies, returns and wants a password."""
 
+import http.server
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edge_runtime.clock import SystemClock
-from edge_runtime.config.source import HttpSource
+from edge_runtime.config.source import HttpSource, V4l2Source
 from edge_runtime.sources import SourceRunner, SourceState, open_source
-from tests.rigs.cameras import MjpegCamera, collect, footprint, free_port, running, wait_until
+from edge_runtime.sources.address import address_of
+from edge_runtime.sources.pyav import PyavReader
+from tests.rigs.cameras import (
+    MjpegCamera,
+    collect,
+    footprint,
+    free_port,
+    picture,
+    running,
+    wait_until,
+    write_clip,
+)
 
 
 def viewer(url: str, **fields: object) -> SourceRunner:
@@ -18,7 +34,7 @@ def viewer(url: str, **fields: object) -> SourceRunner:
 
 
 @pytest.fixture
-def camera():
+def camera() -> Iterator[MjpegCamera]:
     camera = MjpegCamera().start()
     yield camera
     camera.kill()
@@ -189,3 +205,80 @@ def test_a_changed_size_is_a_new_epoch(camera: MjpegCamera) -> None:
         status = runner.status()
         assert status.stream is not None
         assert (status.stream.width, status.reconnects) == (96, 0)
+
+
+@pytest.mark.parametrize("name", ["clip.mp4", "clip.m3u8"])
+def test_what_comes_in_bursts_is_played_at_its_pace(tmp_path: Path, name: str) -> None:
+    write_clip(
+        tmp_path / name, [picture(i) for i in range(12)], codec="libx264", fps=25, faststart=name[-1] == "4"
+    )
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with running(viewer(f"http://127.0.0.1:{server.server_address[1]}/{name}", stall_after=5)) as runner:
+        frames = collect(runner, 8)
+    server.shutdown()
+    server.server_close()
+    assert [frame.sequence for frame in frames] == list(range(8))
+    assert (
+        frames[7].capture_ns - frames[0].capture_ns == frames[7].media_ns - frames[0].media_ns == 280_000_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "sentence"), [("/dev/video97", "whether the camera is plugged in"), ("/dev/null", "")]
+)
+def test_a_device_that_is_no_camera(device: str, sentence: str) -> None:
+    config = V4l2Source(
+        kind="v4l2", device=device, backoff_first=0.01, backoff_max=0.02, width=640, height=480, fps=30
+    )
+    runner = open_source("cam", config, base=Path(), clock=SystemClock())
+    with running(runner):
+        assert wait_until(lambda: runner.status().attempts > 1)
+        status = runner.status()
+    assert status.state is SourceState.RECONNECTING
+    assert (status.error or "").startswith(device)
+    assert sentence in (status.error or "")
+
+
+@pytest.mark.camera
+def test_a_real_camera() -> None:
+    config = V4l2Source(kind="v4l2")
+    with running(open_source("cam", config, base=Path(), clock=SystemClock())) as runner:
+        frames = collect(runner, 5)
+        assert all(SystemClock().monotonic_ns() - frame.capture_ns < 10**9 for frame in frames[-1:])
+        assert runner.status().error is None
+
+
+def test_half_a_size_is_refused() -> None:
+    config = V4l2Source(kind="v4l2", width=640)
+    runner = open_source("cam", config, base=Path(), clock=SystemClock())
+    with running(runner):
+        assert wait_until(lambda: runner.finished)
+        assert runner.status().error == "/dev/video0: give both width and height, or neither"
+
+
+def test_a_reader_that_was_away_skips_to_the_newest_picture(camera: MjpegCamera) -> None:
+    """Bug kind 9: what waited in the socket is not taken for new."""
+    config = HttpSource(kind="http", url=camera.url, max_age=0.3)
+    reader = PyavReader(address_of(config, Path()), SystemClock(), threading.Event())
+    given = 0
+    while given < 10:
+        assert reader.read() is not None
+        given += 1
+    time.sleep(0.8)
+    # The first that waited may pass for new, up to the age that is allowed; then all others are skipped.
+    while not reader.counts.drops["behind"]:
+        assert reader.read() is not None
+        given += 1
+    begin = camera.sent
+    assert reader.read() is not None
+    given += 1
+    skipped = reader.counts.drops["behind"]
+    reader.close()
+    assert skipped >= 20
+    assert begin - 2 <= given + skipped <= camera.sent

@@ -68,7 +68,7 @@ def test_every_frame_in_order_and_the_reader_waits() -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    seen = []
+    seen: list[int] = []
     while len(seen) < 20:
         assert box.waiting(0) in (None, len(seen))
         taken = box.take(10**18)

@@ -59,7 +59,7 @@ coordinate = st.floats(-3, 13, allow_nan=False).map(lambda value: round(value, 2
 polygons = st.lists(st.tuples(coordinate, coordinate), min_size=3, max_size=7).map(tuple)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(polygons)
 def test_every_touched_pixel_is_covered_and_no_other(polygon: tuple[Corner, ...]) -> None:
     width, height, fine = 10, 8, 4

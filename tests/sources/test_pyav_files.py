@@ -1,17 +1,25 @@
 """Acceptance 4: every odd clip gives its true frames or one clear sentence."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import av
 import cv2
 import numpy as np
 import pytest
+from av.container import InputContainer
+from av.video.stream import VideoStream
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.config.node import PrivacyMask
 from edge_runtime.config.source import FileSource
 from edge_runtime.sources import Frame, SourceRunner, SourceState, open_source
+from edge_runtime.sources.address import LiveTimes, file_address
+from edge_runtime.sources.pyav import PyavReader
+from edge_runtime.sources.reader import SourceSilent
 from tests.rigs.cameras import drain, picture, write_clip
 
 MS = 1_000_000
@@ -96,7 +104,7 @@ def test_odd_clips_show_the_same_pictures_in_the_same_order_as_opencv(media: Pat
 
 def test_gaps_of_a_variable_rate_are_in_the_media_time(media: Path) -> None:
     frames = drain(player(media / "odd" / "vfr_gaps.mp4"))
-    steps = {round((b.media_ns - a.media_ns) / 1e8) / 10 for a, b in zip(frames, frames[1:], strict=False)}
+    steps = {round((b.media_ns - a.media_ns) / 1e8) / 10 for a, b in pairwise(frames)}
     assert steps == {0.1, 0.6}
 
 
@@ -133,6 +141,33 @@ def make(kind: str, folder: Path) -> Path:
         whole = write_clip(folder / "whole.mp4", [picture(i) for i in range(20)])
         path.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     return path
+
+
+def song_with_cover(path: Path) -> Path:
+    """An MP3 whose ID3 tag holds a picture, which FFmpeg lists as a video stream."""
+    with av.open(str(path), "w") as container:
+        sound = container.add_stream("libmp3lame", rate=44100, layout="mono")
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 44100), np.float32), format="fltp", layout="mono")
+        frame.sample_rate = 44100
+        container.mux(sound.encode(frame))
+        container.mux(sound.encode(None))
+    ok, cover = cv2.imencode(".jpg", picture(3))
+    assert ok
+    body = b"\0image/jpeg\0\x03\0" + cover.tobytes()
+    part = b"APIC" + len(body).to_bytes(4, "big") + b"\0\0" + body
+    size = len(part)
+    syncsafe = bytes((size >> shift) & 0x7F for shift in (21, 14, 7, 0))
+    path.write_bytes(b"ID3\x03\0\0" + syncsafe + part + path.read_bytes())
+    return path
+
+
+def test_the_cover_of_a_song_is_no_video(tmp_path: Path) -> None:
+    path = song_with_cover(tmp_path / "song.mp3")
+    with av.open(str(path)) as container:
+        assert len(container.streams.video) == 1
+    runner = player(path)
+    assert drain(runner) == []
+    assert "song.mp3 holds no video stream" in (runner.status().error or "")
 
 
 @pytest.mark.parametrize(
@@ -375,3 +410,44 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, break_it: Callable[[Path], 
     else:
         # Root reads everything: then the frame must be there.
         assert len(drain(player(path))) == 1
+
+
+class AskedWithoutWaiting:
+    """A container whose driver has no picture yet two times out of three, as a V4L2 camera's has not."""
+
+    def __init__(self, container: InputContainer, ready: bool = True) -> None:
+        self._container = container
+        self._packets: Iterator[object] = iter(())
+        self._asked = 0
+        self._ready = ready
+        self.format = container.format
+
+    def demux(self, stream: VideoStream) -> Iterator[object]:
+        if self._asked == 0:
+            self._packets = self._container.demux(stream)
+        more = True
+        while more:
+            self._asked += 1
+            if not self._ready or self._asked % 3:
+                raise av.error.BlockingIOError(11, "Resource temporarily unavailable")
+            packet = next(self._packets, None)
+            more = packet is not None
+            if more:
+                yield packet
+
+    def close(self) -> None:
+        self._container.close()
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_camera_that_is_asked_without_waiting(tmp_path: Path, ready: bool) -> None:
+    path = write_clip(tmp_path / "clip.mp4", [picture(i) for i in range(5)])
+    address = replace(file_address(path.name, tmp_path), times=LiveTimes(1, 0.2, 10**9))
+    reader = PyavReader(address, SystemClock(), threading.Event())
+    reader._container = AskedWithoutWaiting(reader._container, ready)  # type: ignore[assignment]
+    if ready:
+        assert len(list(iter(reader.read, None))) == 5
+    else:
+        with pytest.raises(SourceSilent, match=r"gave no picture for 0\.2 s"):
+            reader.read()
+    reader.close()

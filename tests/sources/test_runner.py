@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ class Script:
     A step is a number (a picture with it), an error to raise, "end", or "hang" (until released or cancelled).
     """
 
-    def __init__(self, *connections: list[object], clock: FakeClock | None = None) -> None:
+    def __init__(self, *connections: Sequence[object], clock: FakeClock | None = None) -> None:
         self.connections = deque(connections)
         self.clock = clock or FakeClock()
         self.release = threading.Event()
@@ -41,7 +41,7 @@ class Script:
         self.deaf = False  # a library call that does not hear a request to stop
 
     def open(self, cancel: threading.Event) -> Reader:
-        steps = deque(self.connections.popleft()) if self.connections else deque(["hang"])
+        steps: deque[object] = deque(self.connections.popleft() if self.connections else ["hang"])
         if steps and isinstance(steps[0], Exception):
             raise steps.popleft()  # type: ignore[misc]
         if steps and steps[0] == "hang in open":
@@ -165,7 +165,7 @@ def test_a_start_has_a_deadline() -> None:
     script = Script(["hang in open"])
     source = runner(script)
     source.start()
-    assert source.status().state is SourceState.STARTING
+    assert state_is(source, SourceState.STARTING)()
     script.clock.advance(10.5)
     status = source.status()
     assert status.state is SourceState.STALLED
@@ -225,7 +225,7 @@ def test_the_end_of_a_camera_is_a_loss_and_of_a_recording_the_end() -> None:
     recording = runner(Script([1, 2, "end"]), limits=None)
     recording.start()
     assert wait_until(state_is(recording, SourceState.ENDED))
-    assert not recording.finished
+    assert recording.waiting() is not None
     assert [f.sequence for f in iter(recording.poll, None)] == [0, 1]
     assert recording.finished
     recording.stop()

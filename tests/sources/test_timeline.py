@@ -1,7 +1,7 @@
 """Bug kind 10: stamps that reset, jump, wrap or are missing; and 24: gaps are counted."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_runtime.sources.timeline import WRAPS_NS, Stamp, Timeline
@@ -97,6 +97,7 @@ def test_a_change_of_size_begins_an_epoch() -> None:
     assert (first.epoch, second) == (0, Stamp(1, 0, 0))
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.booleans(),
     st.lists(
