@@ -83,4 +83,4 @@ lock: setup ## Resolve requirements.lock anew for every Python and extra
 	@sh deploy/lock.sh $(BIN)/uv
 
 clean: ## Remove what was built and measured; keeps .venv and .cache
-	@rm -rf $(OUT) build dist docs/site .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(OUT) build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

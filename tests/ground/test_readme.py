@@ -33,8 +33,7 @@ def test_rooms_and_files_that_the_readme_names_exist() -> None:
     for name in named:
         assert (REPOSITORY / name).is_dir() or (REPOSITORY / "edge_runtime" / name).is_dir(), name
     for name in re.findall(r"`((?:docs|deploy|edge_runtime|tests)/[\w./-]+)`", text):
-        if name != "docs/site":
-            assert (REPOSITORY / name).exists(), name
+        assert (REPOSITORY / name).exists(), name
 
 
 @pytest.mark.parametrize("readme", READMES, ids=ids)
