@@ -62,8 +62,8 @@ def _source(at: Location, source: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _tracking(at: Location, tracking: Mapping[str, Any]) -> Iterator[Finding]:
-    low, high = _number(tracking.get("low", 0.1)), _number(tracking.get("high", 0.6))
-    if tracking and low is not None and high is not None and low > high:
+    low, high = _number(tracking.get("low", 0.1)), _number(tracking.get("high"))
+    if low is not None and high is not None and low > high:
         yield (
             (*at, "low" if "low" in tracking else "high"),
             f"low is {low:g}, more than high, which is {high:g}",

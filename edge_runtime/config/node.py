@@ -73,20 +73,21 @@ class ModelConfig(ConfigModel):
 
 
 class TrackingConfig(ConfigModel):
-    """ByteTrack-kind association; the defaults were fixed before any clip was scored.
+    """ByteTrack-kind association.
 
     Attributes:
-        high, low: detections at or above `high` are matched first, those between `low` and `high` second.
-        new: a new track needs at least this score.
+        high: detections at or above this are matched first; the model's own score threshold when left out.
+        low: detections between this and `high` are matched second, to tracks that the first left over.
+        new: a new track needs at least this score; 0.1 above `high` when left out.
         confirm: detections needed before a track counts.
         lost: seconds that a track may go unseen before it is forgotten.
         coast: seconds that an unseen track is still reported, at its predicted place, so that a missed detection
             does not empty a zone; one missed frame is bridged however long the frame interval; 0 turns it off.
     """
 
-    high: Fraction = 0.6
+    high: Fraction | None = None
     low: Fraction = 0.1
-    new: Fraction = 0.7
+    new: Fraction | None = None
     confirm: Annotated[Integer, Field(ge=1, le=100)] = 2
     lost: PositiveSeconds = 3.0
     coast: Seconds = 0.5

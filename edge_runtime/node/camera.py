@@ -9,7 +9,7 @@ from edge_runtime.config.node import CameraConfig
 from edge_runtime.events import EventDesk, Unobserved
 from edge_runtime.perception.detections import Tracks
 from edge_runtime.perception.pipeline import Evaluated, NotEvaluated, Outcome, StageTimes, Unseen
-from edge_runtime.perception.tracking import Tracker
+from edge_runtime.perception.tracking import Tracker, settings_for
 from edge_runtime.protocol import EventRecord
 from edge_runtime.sources import Frame, SourceRunner, SourceState
 
@@ -62,6 +62,7 @@ class CameraDesk:
         config: its section.
         runner: its source, for its state.
         events: its rules.
+        score: at which the model's detections count.
         sinks: where events go.
         observer: who looks at its frames.
         times: where durations go.
@@ -75,6 +76,7 @@ class CameraDesk:
         runner: SourceRunner,
         events: EventDesk,
         *,
+        score: float,
         sinks: Sequence[EventSink],
         observer: FrameObserver | None,
         times: StageTimes,
@@ -88,12 +90,12 @@ class CameraDesk:
         self.nonfinite = 0
         self.followed = 0
         self.age_ns = 0
-        self._config = config
         self._sinks = sinks
         self._observer = observer
         self._times = times
         self._clock = clock
-        self._tracker = Tracker(config.tracking)
+        self._tracking = settings_for(config.tracking, score)
+        self._tracker = Tracker(self._tracking)
         self._epoch: int | None = None
 
     def take(self, outcome: Outcome) -> list[EventRecord]:
@@ -134,7 +136,7 @@ class CameraDesk:
         if frame.epoch != self._epoch:
             # ids, velocities and ages of another epoch mean nothing in this one (bug kind 13)
             self._epoch = frame.epoch
-            self._tracker = Tracker(self._config.tracking)
+            self._tracker = Tracker(self._tracking)
         begun = self._clock.monotonic_ns()
         tracks = self._tracker.update(detections, frame.media_ns)
         tracked = self._clock.monotonic_ns()

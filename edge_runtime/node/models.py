@@ -12,10 +12,15 @@ from edge_runtime.perception.pipeline import Execution, choose_execution, usable
 
 @dataclass(frozen=True, slots=True)
 class ReadyModel:
-    """A loaded model and how it is to be run."""
+    """A loaded model and how it is to be run.
+
+    Attributes:
+        score: at which its detections count, as configured or as the package says.
+    """
 
     model: LoadedModel
     execution: Execution
+    score: float
 
 
 def plays_every_frame(camera: CameraConfig) -> bool:
@@ -81,4 +86,4 @@ def _load(config: NodeConfig, name: str, settings: ModelConfig, base: Path) -> R
         score=lowest_score(config, name, deployed),
         nms_iou=settings.nms_iou,
     )
-    return ReadyModel(model, execution)
+    return ReadyModel(model, execution, deployed)

@@ -189,6 +189,7 @@ class Node:
             camera,
             self._runners[name],
             events,
+            score=self._models[camera.model].score,
             sinks=self._sinks,
             observer=self._observers.get(name),
             times=self.times,

@@ -6,10 +6,9 @@ from pathlib import Path
 import av
 import numpy as np
 
-from edge_runtime.config.node import TrackingConfig
 from edge_runtime.perception.detections import Detections, Tracks
 from edge_runtime.perception.detector import Detector
-from edge_runtime.perception.tracking import Tracker
+from edge_runtime.perception.tracking import Tracker, TrackerSettings
 from edge_runtime.sources.frame import Image
 from tests.scoring.mot import Boxes, Rows, read
 
@@ -67,7 +66,7 @@ def detect(detector: Detector, clip: Path, frames: int = FRAMES) -> list[Detecti
     return [detections.select(detections.label == PERSON) for detections in found]
 
 
-def follow(detections: Sequence[Detections], config: TrackingConfig | None = None) -> list[Tracks]:
+def follow(detections: Sequence[Detections], config: TrackerSettings | None = None) -> list[Tracks]:
     """The tracks of each frame."""
     tracker = Tracker(config)
     return [tracker.update(found, index * INTERVAL_NS) for index, found in enumerate(detections)]

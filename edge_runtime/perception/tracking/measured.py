@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edge_runtime.config.node import TrackingConfig
 from edge_runtime.perception.detections import Detections, FloatArray, IntArray
 from edge_runtime.perception.tracking.motion import SMALLEST_SIDE, Array, centres, corners
+from edge_runtime.perception.tracking.settings import TrackerSettings
 
 _LARGEST_COORDINATE = 100_000.0
 """Pixels: beyond any image; where the finite but meaningless boxes of a broken model lie."""
@@ -36,17 +36,17 @@ class Measured:
         return len(self.score)
 
 
-def usable(detections: Detections, config: TrackingConfig) -> Measured:
-    """Drops what must not enter a filter: not finite, no area, beyond any image, or below `config.low`."""
+def usable(detections: Detections, settings: TrackerSettings) -> Measured:
+    """Drops what must not enter a filter: not finite, no area, beyond any image, or below `settings.low`."""
     xyxy, score, label = detections.xyxy, detections.score, detections.label
     near = np.abs(xyxy) <= _LARGEST_COORDINATE  # False for NaN
-    fit = score >= config.low
+    fit = score >= settings.low
     fit &= score <= 1
     if np.count_nonzero(near) < near.size or np.count_nonzero(fit) < fit.size:
         fit &= near.all(axis=1)
         index = fit.nonzero()[0]
         xyxy, score, label = xyxy.take(index, axis=0), score.take(index), label.take(index)
-    high = score >= config.high
+    high = score >= settings.high
     confident = np.count_nonzero(high)
     if np.count_nonzero(high[:confident]) < confident:
         order = np.concatenate([high.nonzero()[0], (~high).nonzero()[0]])
@@ -57,5 +57,5 @@ def usable(detections: Detections, config: TrackingConfig) -> Measured:
         index = wide.all(axis=0).nonzero()[0]
         xyxy, score, label = xyxy.take(index, axis=0), score.take(index), label.take(index)
         box = box.take(index, axis=2)
-        confident = np.count_nonzero(score >= config.high)
+        confident = np.count_nonzero(score >= settings.high)
     return Measured(xyxy, score, label, int(confident), box, corners(box))

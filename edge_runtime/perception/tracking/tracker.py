@@ -14,12 +14,12 @@ its last detection.
 import numpy as np
 
 from edge_runtime.clock import NS_PER_S
-from edge_runtime.config.node import TrackingConfig
 from edge_runtime.perception.detections import Detections, FloatArray, IntArray, Tracks
 from edge_runtime.perception.tracking.association import associate
 from edge_runtime.perception.tracking.measured import Measured, usable
 from edge_runtime.perception.tracking.motion import corners
 from edge_runtime.perception.tracking.population import Population
+from edge_runtime.perception.tracking.settings import TrackerSettings
 
 
 class Tracker:
@@ -29,13 +29,13 @@ class Tracker:
     and never inherits an id. The same detections at the same times give the same tracks.
 
     Args:
-        config: thresholds, and the times of a lost and of a coasting track.
+        settings: scores that count, and the times of a lost and of a coasting track.
     """
 
-    def __init__(self, config: TrackingConfig | None = None) -> None:
-        self._config = config if config is not None else TrackingConfig()
-        self._lost_ns = round(self._config.lost * NS_PER_S)
-        self._coast_ns = round(self._config.coast * NS_PER_S)
+    def __init__(self, settings: TrackerSettings | None = None) -> None:
+        self._settings = settings if settings is not None else TrackerSettings()
+        self._lost_ns = round(self._settings.lost * NS_PER_S)
+        self._coast_ns = round(self._settings.coast * NS_PER_S)
         self._bridged = 1 if self._coast_ns else 0
         self.reset()
 
@@ -53,7 +53,7 @@ class Tracker:
         enter.
 
         Args:
-            detections: of this frame, in any order, from a detector that keeps scores down to `config.low`.
+            detections: of this frame, in any order, from a detector that keeps scores down to `settings.low`.
             media_ns: the frame's time on the source's timeline, nanoseconds, never decreasing.
 
         Returns:
@@ -74,7 +74,7 @@ class Tracker:
         last_frame = self._frame
         self._frame += 1
         tracks = self._tracks
-        measured = usable(detections, self._config)
+        measured = usable(detections, self._settings)
         self._forget(media_ns)
         if len(tracks):
             tracks.motion.predict(elapsed_ns / NS_PER_S, tracks.seen_frame == last_frame)
@@ -89,7 +89,7 @@ class Tracker:
         if len(unmatched):
             source = self._begin(measured, unmatched, source, media_ns)
         if tracks.confirmed < len(tracks):
-            tracks.confirm(self._config.confirm)
+            tracks.confirm(self._settings.confirm)
         return self._report(measured, source, media_ns)
 
     def _forget(self, media_ns: int) -> None:
@@ -110,7 +110,7 @@ class Tracker:
 
     def _begin(self, measured: Measured, unmatched: IntArray, source: IntArray, media_ns: int) -> IntArray:
         """Begins tracks from confident detections that nobody took."""
-        born = unmatched[measured.score[unmatched] >= self._config.new]
+        born = unmatched[measured.score[unmatched] >= self._settings.new]
         if len(born):
             self._tracks.begin(measured, born, self._frame, media_ns)
             source = np.concatenate([source, born])

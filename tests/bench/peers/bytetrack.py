@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from edge_runtime.config.node import TrackingConfig
 from edge_runtime.perception.detections import Detections
-from edge_runtime.perception.tracking import Tracker
+from edge_runtime.perception.tracking import Tracker, TrackerSettings
 
 FPS = 10.0
 INTERVAL_NS = round(1e9 / FPS)
@@ -35,7 +34,7 @@ def load(path: Path) -> list[Detections]:
     ]
 
 
-def peer(config: TrackingConfig) -> Any:
+def peer(config: TrackerSettings) -> Any:
     """Their tracker with our thresholds; its gates and its filter as it brings them.
 
     `lost_track_buffer` counts frames of 30 per second and is scaled by `frame_rate`: 90 at 10 fps are 3 s.
@@ -61,7 +60,7 @@ def as_theirs(detections: Detections, low: float) -> Any:
 
 def follow(detections: Sequence[Detections], out: Path) -> None:
     """Track, and write what has an identity."""
-    config = TrackingConfig()
+    config = TrackerSettings()
     tracker = peer(config)
     frames, identities, boxes, scores = [], [], [], []
     for frame, found in enumerate(detections, start=1):
@@ -83,7 +82,7 @@ def follow(detections: Sequence[Detections], out: Path) -> None:
 
 def race(detections: Sequence[Detections]) -> dict[str, list[float]]:
     """Both update on the same frame, one after the other; who begins alternates."""
-    config = TrackingConfig()
+    config = TrackerSettings()
     ours, theirs = Tracker(config), peer(config)
     given = [as_theirs(found, config.low) for found in detections]
     spent: dict[str, list[float]] = {"ours": [], "theirs": []}

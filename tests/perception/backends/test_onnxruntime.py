@@ -55,7 +55,7 @@ def test_unknown_provider_names_the_choices(yolox: Path) -> None:
 def test_what_is_not_a_model_is_one_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.onnx"
     path.write_bytes(content)
-    with pytest.raises(BackendError, match="broken.onnx does not load") as caught:
+    with pytest.raises(BackendError, match=r"broken\.onnx does not load") as caught:
         load_backend(path)
     assert "\n" not in str(caught.value)
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_runtime.config.node import TrackingConfig
 from edge_runtime.perception.detections import Detections, Tracks
-from edge_runtime.perception.tracking import Tracker
+from edge_runtime.perception.tracking import Tracker, TrackerSettings
 
 Box = tuple[float, float, float, float]
 Seen = tuple[Box, float, int]  # box, score, label
@@ -63,7 +62,7 @@ def test_a_track_counts_from_its_second_detection_on_and_ids_begin_at_one() -> N
 
 @pytest.mark.parametrize("confirm", [1, 2, 3, 5])
 def test_confirm_is_a_number_of_detections(confirm: int) -> None:
-    played = play(Tracker(TrackingConfig(confirm=confirm)), [[person(10)]] * 6)
+    played = play(Tracker(TrackerSettings(confirm=confirm)), [[person(10)]] * 6)
     assert [len(tracks) for tracks in played] == [0] * (confirm - 1) + [1] * (7 - confirm)
 
 
@@ -191,7 +190,7 @@ def test_a_missed_track_coasts_for_half_a_second_along_its_way() -> None:
 @pytest.mark.parametrize(("coast", "expected"), [(0.0, 0), (0.05, 1), (0.3, 3), (2.0, 20), (60.0, 30)])
 def test_coast_is_seconds_and_ends_with_the_lost_time(coast: float, expected: int) -> None:
     frames = [[person(50)]] * 10 + [[]] * 40
-    played = play(Tracker(TrackingConfig(coast=coast)), frames)
+    played = play(Tracker(TrackerSettings(coast=coast)), frames)
     assert sum(len(tracks) for tracks in played[10:]) == expected
 
 
@@ -340,7 +339,7 @@ def test_the_input_is_left_alone_and_the_output_is_the_callers() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_what_always_holds(seed: int, confirm: int) -> None:
-    config = TrackingConfig(confirm=confirm)
+    config = TrackerSettings(confirm=confirm)
     tracker = Tracker(config)
     rng = np.random.default_rng(seed)
     now_ns, highest, labels = 0, 0, dict[int, int]()
