@@ -63,6 +63,7 @@ def rows_of(
     channels: int,
     meaning: str,
     *,
+    columns: bool = False,
     otherwise: str = "the label map does not fit the model",
 ) -> Tensor:
     """A matrix with one candidate a row, transposed where the model has one a column.
@@ -73,6 +74,7 @@ def rows_of(
         position: of the tensor among the outputs.
         channels: numbers per candidate.
         meaning: what the channels are made of, for the error sentence.
+        columns: the family has one candidate a column, which decides where both sides have that length.
         otherwise: what it means that they are not there.
 
     Returns:
@@ -81,7 +83,7 @@ def rows_of(
     Raises:
         DecodeError: neither side has that many channels, which usually means another number of classes.
     """
-    if matrix.shape[1] == channels:
+    if matrix.shape[1] == channels and not (columns and matrix.shape[0] == channels):
         return matrix
     if matrix.shape[0] == channels:
         transposed: Tensor = matrix.T

@@ -35,10 +35,9 @@ def rows_not_below(scores: Tensor, threshold: float) -> IntArray:
     if scores.dtype == np.float16:
         if threshold <= 0:
             return np.arange(len(scores))
-        limit = np.float16(threshold)
-        if limit > threshold:
-            limit = np.nextafter(limit, np.float16(0))
-        return np.flatnonzero(scores.view(np.uint16).max(1) >= limit.view(np.uint16))
+        # The half nearest to the threshold: where it lies above, no half lies between the two.
+        limit = np.float16(threshold).view(np.uint16)
+        return np.flatnonzero(scores.view(np.uint16).max(1) >= limit)
     return np.flatnonzero(~(scores.max(1) < threshold))
 
 
@@ -106,6 +105,7 @@ def class_ids_to_labels(head: HeadSpec, ids: Tensor, score: FloatArray, labels: 
         if broken.any():
             score[broken] = np.nan
             ids = np.where(broken, head.first_class_id, ids)
+        ids = np.rint(ids)
     label = ids.astype(np.int64) - head.first_class_id
     wrong = (label < 0) | (label >= labels)
     if wrong.any():

@@ -35,6 +35,7 @@ class YoloV8Decoder:
             0,
             self._first + self._labels,
             f"4 of the box and {self._labels} classes",
+            columns=True,
         )
         with np.errstate(over="ignore", invalid="ignore"):
             limit = before_sigmoid(score) if self._activation == "sigmoid" else score

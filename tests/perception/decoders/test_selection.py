@@ -113,6 +113,7 @@ def test_class_ids_become_labels() -> None:
     score = np.full(2, 0.5, np.float32)
     assert class_ids_to_labels(HEAD, np.array([1.0, 3.0]), score, 3).tolist() == [0, 2]
     assert class_ids_to_labels(HEAD, np.array([1, 3], np.int64), score, 3).tolist() == [0, 2]
+    assert class_ids_to_labels(HEAD, np.array([0.9997, 2.9998]), score, 3).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("given_id", [0, 4, -1])

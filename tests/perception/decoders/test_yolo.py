@@ -188,6 +188,12 @@ def test_a_background_class_is_skipped(head: HeadSpec, tensor: Tensor) -> None:
     assert_found(decoder(shifted).decode([background], 0, 0.25), THINGS)
 
 
+def test_as_many_cells_as_channels() -> None:
+    tensor = v8_columns()[..., :9]
+    found = decoder(V8).decode([tensor], 0, 0.25)
+    assert_found(found, THINGS[:1])
+
+
 def test_corners_in_fractions() -> None:
     tensor = v8_columns()
     for place, thing in zip((0, 100, 314), THINGS, strict=True):
