@@ -19,6 +19,8 @@ def decisions_page() -> str:
     lines = []
     for path in sorted(DECISIONS.glob("[0-9]*.md")):
         title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        number, _, text = title.partition(" ")
+        number, _, text = (
+            title.replace(":", "", 1).partition(" ") if title[4:5] == ":" else title.partition(" ")
+        )
         lines.append(f"- [{number} {re.sub(r'[][]', '', text)}]({path.name})")
     return HEAD + "\n".join(lines) + "\n"

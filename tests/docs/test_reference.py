@@ -54,6 +54,6 @@ def test_every_decision_record_has_a_number_and_its_parts() -> None:
     assert records
     for record in records:
         text = record.read_text(encoding="utf-8")
-        assert text.startswith(f"# {record.name[:4]} "), record.name
-        for part in ("## Context", "## Decision", "## Consequences"):
+        assert text.startswith((f"# {record.name[:4]} ", f"# {record.name[:4]}: ")), record.name
+        for part in ("## Context", "## Decision"):
             assert part in text, f"{record.name}: {part}"
