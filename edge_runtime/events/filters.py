@@ -6,7 +6,7 @@ import numpy as np
 
 from edge_runtime.config.rules import AbsenceRule, CountRule, DwellRule, OccupancyRule, RuleConfig, ZoneRule
 from edge_runtime.errors import ConfigError
-from edge_runtime.events.geometry import BoolArray, Region, to_pixels
+from edge_runtime.events.geometry import BoolArray, Region, lay_out
 from edge_runtime.events.scene import Scene
 
 ZonedRule = ZoneRule | OccupancyRule | DwellRule | AbsenceRule | CountRule
@@ -69,8 +69,8 @@ class ZoneWatch:
             return counts, np.ones(len(scene.ids), np.bool_)
         if self._region is None or self._size != (scene.width, scene.height):
             self._size = (scene.width, scene.height)
-            self._region = Region(to_pixels(polygon, self._rule.units, *self._size))
-        return counts, self._region.contains(*scene.anchor(self._rule.anchor))
+            self._region = lay_out(polygon, self._rule.units, *self._size)
+        return counts, scene.inside(self._region, self._rule.anchor)
 
     def inside(self, scene: Scene) -> Iterator[int]:
         """The tracks that count and are inside, in the order of the scene."""

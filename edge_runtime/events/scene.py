@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edge_runtime.config.rules import Anchor
-from edge_runtime.events.geometry import BoolArray, Float64Array, anchor_points
+from edge_runtime.events.geometry import BoolArray, Float64Array, Region, anchor_points
 from edge_runtime.events.timeline import Moment
 from edge_runtime.perception.detections import Tracks
 
@@ -28,6 +28,7 @@ class Scene:
         "_anchors",
         "_coasting",
         "_fractions",
+        "_inside",
         "_rows",
         "height",
         "ids",
@@ -53,7 +54,8 @@ class Scene:
         self.xyxy: Float64Array = xyxy
         self.ids: list[int] = track_id.tolist()
         self._coasting: frozenset[int] | None = None
-        self._anchors: dict[Anchor, tuple[Float64Array, Float64Array]] = {}
+        self._anchors: dict[Anchor, Float64Array] = {}
+        self._inside: dict[tuple[Region, Anchor], BoolArray] = {}
         self._fractions: tuple[Float64Array, Float64Array] | None = None
         self._rows: dict[int, int] | None = None
 
@@ -68,11 +70,18 @@ class Scene:
         """The tracks at which a mask (N,) is true, in order."""
         return compress(self.ids, mask.tolist())
 
-    def anchor(self, anchor: Anchor) -> tuple[Float64Array, Float64Array]:
-        """The x and y, (N,) px, of the point of each box that stands for the object."""
+    def anchor(self, anchor: Anchor) -> Float64Array:
+        """The point of each box that stands for the object: (3, N) homogeneous, px."""
         found = self._anchors.get(anchor)
         if found is None:
             found = self._anchors[anchor] = anchor_points(self.xyxy, anchor)
+        return found
+
+    def inside(self, region: Region, anchor: Anchor) -> BoolArray:
+        """(N,) bool: whose anchor is in a region; rules often share a zone."""
+        found = self._inside.get((region, anchor))
+        if found is None:
+            found = self._inside[region, anchor] = region.contains(self.anchor(anchor))
         return found
 
     def fractions(self) -> tuple[Float64Array, Float64Array]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_runtime.config.rules import Anchor, Units
-from edge_runtime.events.geometry import Region, Segment, anchor_points, to_pixels
+from edge_runtime.events.geometry import Float64Array, Region, Segment, anchor_points, to_pixels
 
 SQUARE = ((10, 10), (30, 10), (30, 30), (10, 30))
 # An L whose inner corner is at (20, 20): concave.
@@ -32,9 +32,13 @@ coordinates = st.integers(0, 100)
 points = st.tuples(coordinates, coordinates)
 
 
+def homogeneous(*places: tuple[float, float]) -> Float64Array:
+    points: Float64Array = np.array([(x, y, 1) for x, y in places], np.float64).reshape(-1, 3).T
+    return points
+
+
 def inside(polygon: object, *places: tuple[float, float]) -> list[bool]:
-    x, y = np.array(places, np.float64).T
-    return list(Region(np.array(polygon, np.float64)).contains(x, y).tolist())
+    return list(Region(np.array(polygon, np.float64)).contains(homogeneous(*places)).tolist())
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,7 @@ def test_boundary_belongs_to_the_polygon(
 
 def test_many_points_at_once_and_none() -> None:
     assert inside(SQUARE, (20, 20), (0, 0), (30, 30)) == [True, False, True]
-    assert Region(np.array(SQUARE, np.float64)).contains(np.zeros(0), np.zeros(0)).shape == (0,)
+    assert Region(np.array(SQUARE, np.float64)).contains(homogeneous()).shape == (0,)
 
 
 def test_a_repeated_corner_changes_nothing() -> None:
@@ -114,7 +118,7 @@ def test_corners_survive_relative_units_and_float32(
     relative = [(x / 100, y / 100) for x, y in polygon]
     region = Region(to_pixels(relative, "relative", width, height))
     corners = np.array([(x / 100 * width, y / 100 * height) for x, y in polygon], np.float32)
-    assert region.contains(*corners.astype(np.float64).T).all()
+    assert region.contains(homogeneous(*corners.tolist())).all()
 
 
 @pytest.mark.parametrize(
@@ -139,14 +143,15 @@ def test_a_tiny_relative_number_is_not_mistaken_for_pixels() -> None:
     ],
 )
 def test_anchors(anchor: Anchor, expected: tuple[float, float]) -> None:
-    x, y = anchor_points(np.array([[10, 20, 30, 50]], np.float64), anchor)
-    assert (x[0], y[0]) == expected
+    points = anchor_points(np.array([[10, 20, 30, 50], [0, 0, 2, 2]], np.float64), anchor)
+    assert points.shape == (3, 2)
+    assert points[:, 0].tolist() == [*expected, 1]
 
 
 class TestSegment:
     def test_the_right_hand_of_someone_walking_from_a_to_b_is_positive(self) -> None:
         up = Segment(np.array([(50, 100), (50, 0)], np.float64))  # walking up the picture
-        distance, along = up.locate(np.array([80.0, 20.0]), np.array([40.0, 40.0]))
+        distance, along = up.locate(homogeneous((80, 40), (20, 40)))
         assert distance.tolist() == [30, -30]
         assert along.tolist() == [60, 60]
 
@@ -162,9 +167,9 @@ class TestSegment:
     ) -> None:
         if a == b:
             return
-        x, y = np.array([place[0]], np.float64), np.array([place[1]], np.float64)
+        point = homogeneous(place)
         there, back = Segment(np.array([a, b], np.float64)), Segment(np.array([b, a], np.float64))
-        (distance, along), (mirrored, remaining) = there.locate(x, y), back.locate(x, y)
+        (distance, along), (mirrored, remaining) = there.locate(point), back.locate(point)
         assert distance[0] == pytest.approx(-mirrored[0], abs=1e-9)
         assert along[0] == pytest.approx(there.length - remaining[0], abs=1e-9)
         assert distance[0] ** 2 + along[0] ** 2 == pytest.approx(

@@ -1,5 +1,6 @@
 """The event log: whole lines, whatever the disk, a crash or a reader does."""
 
+import errno
 import json
 import os
 import resource
@@ -213,5 +214,32 @@ def test_a_pipe_that_nobody_reads_does_not_stop_the_camera(
     whole = [json.loads(line)["id"] for line in lines if line.endswith(b"}")]
     assert whole == [f"event-{number}" for number in range(total - 1)] + ["event-999"]
     assert lines[-1] == b""
+    sink.close()
+    os.close(reader)
+
+
+def test_half_a_line_that_cannot_be_taken_back_is_ended_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    sink = NdjsonSink(path)
+    really_write, left = os.write, [10, 0]
+
+    def breaks_off(fd: int, data: memoryview) -> int:
+        """A terminal that takes ten bytes and then fails."""
+        if not left:
+            return really_write(fd, data)
+        size = left.pop(0)
+        if size == 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return really_write(fd, data[:size])
+
+    monkeypatch.setattr(os, "write", breaks_off)
+    assert not sink.write(event(1))
+    assert sink.write(event(2))
+    torn, whole, rest = os.read(reader, 1 << 16).split(b"\n")
+    assert (len(torn), json.loads(whole)["id"], rest) == (10, "event-2", b"")
     sink.close()
     os.close(reader)

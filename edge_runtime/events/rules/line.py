@@ -63,7 +63,7 @@ class LineMachine:
         found: list[Happening] = []
         if scene.ids:
             moment, segment = scene.moment, self._laid_out(scene)
-            distances, alongs = segment.locate(*scene.anchor(self._rule.anchor))
+            distances, alongs = segment.locate(scene.anchor(self._rule.anchor))
             band = self._rule.dead_band * scene.height
             counts = self._filter.counts(scene)
             for track, distance, along in zip(
