@@ -89,6 +89,8 @@ class PyavReader:
             arrived = next(self._demuxed, None)
             if arrived is None:
                 self._note_an_early_end()
+                if not self._given and not self._live:
+                    raise SourceRefused(f"{self._address.name}: not one frame of it can be decoded")
                 return None
             self._decode(*arrived)
         return self._grab(self._decoded.popleft())

@@ -56,21 +56,24 @@ def write_clip(
     images: list[Image],
     *,
     codec: str = "mpeg4",
+    pix_fmt: str | None = None,
     fps: int = 10,
     pts: list[int] | None = None,
     audio: bool = False,
     streams: int = 1,
-    faststart: bool = False,
+    movflags: str | None = None,
+    coder: dict[str, str] | None = None,
 ) -> Path:
     """Encode a clip; `pts` in hundredths of a frame; stream k > 0 shows the pictures inverted."""
     tick = 1 if codec == "mpeg2video" else 100  # MPEG-2 knows a few rates only
-    options = {"movflags": "faststart"} if faststart else {}
+    options = {"movflags": movflags} if movflags else {}
     with av.open(str(path), "w", options=options) as container:
         videos = []
         for _ in range(streams):
             video = container.add_stream(codec, rate=fps)
             video.width, video.height = images[0].shape[1], images[0].shape[0]
-            video.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+            video.pix_fmt = pix_fmt or ("yuvj420p" if codec == "mjpeg" else "yuv420p")
+            video.options = coder or {}
             video.codec_context.time_base = Fraction(1, fps * tick)
             video.bit_rate = 8_000_000  # plenty: a picture's brightness must come back as its number
             videos.append(video)

@@ -210,7 +210,11 @@ def test_a_changed_size_is_a_new_epoch(camera: MjpegCamera) -> None:
 @pytest.mark.parametrize("name", ["clip.mp4", "clip.m3u8"])
 def test_what_comes_in_bursts_is_played_at_its_pace(tmp_path: Path, name: str) -> None:
     write_clip(
-        tmp_path / name, [picture(i) for i in range(12)], codec="libx264", fps=25, faststart=name[-1] == "4"
+        tmp_path / name,
+        [picture(i) for i in range(12)],
+        codec="libx264",
+        fps=25,
+        movflags="faststart" if name[-1] == "4" else None,
     )
 
     class Handler(http.server.SimpleHTTPRequestHandler):

@@ -94,7 +94,7 @@ def test_letterbox_geometry() -> None:
 
 
 def test_a_clip_that_is_cut_off_is_told_and_the_next_one_plays(clips: Path, tmp_path: Path) -> None:
-    whole = write_clip(tmp_path / "w.mp4", [picture(i) for i in range(20)], faststart=True)
+    whole = write_clip(tmp_path / "w.mp4", [picture(i) for i in range(20)], movflags="faststart")
     (tmp_path / "cut.mp4").write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
     runner = playlist(clips, {"path": "cut.mp4"}, {"path": "a.mp4"})
     frames = drain(runner)

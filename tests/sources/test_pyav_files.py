@@ -233,6 +233,64 @@ def test_containers_and_codecs(tmp_path: Path, name: str, codec: str) -> None:
     assert abs(steps / MS - (40 if name.endswith(".h264") else 100)).max() <= 1
 
 
+DEEP: list[tuple[str, str, str, dict[str, str], str | None]] = [
+    ("colours.mkv", "libx264rgb", "rgb24", {}, None),
+    ("twelve.mkv", "libx265", "yuv420p12le", {"x265-params": "log-level=none"}, None),
+    ("grey.mkv", "libx265", "gray10le", {"x265-params": "log-level=none"}, None),
+    ("sixteen.mkv", "ffv1", "yuv444p16le", {}, None),
+    ("alpha.webm", "libvpx-vp9", "yuva420p", {}, None),
+    ("master.mov", "prores_ks", "yuv422p10le", {}, None),
+    ("packed.mkv", "rawvideo", "yuyv422", {}, None),
+    ("moving.apng", "apng", "rgb24", {}, None),
+    ("reordered.ts", "libx264", "yuv420p", {"bf": "3"}, None),
+    ("interlaced.ts", "libx264", "yuv420p", {"flags": "+ildct+ilme", "x264-params": "tff=1"}, None),
+    ("fragments.mp4", "libx264", "yuv420p", {}, "frag_keyframe+empty_moov"),
+]
+
+
+@pytest.mark.parametrize(("name", "codec", "pix_fmt", "coder", "movflags"), DEEP)
+def test_depths_layouts_and_orders(
+    tmp_path: Path, name: str, codec: str, pix_fmt: str, coder: dict[str, str], movflags: str | None
+) -> None:
+    images = [picture(i) for i in range(12)]
+    path = write_clip(tmp_path / name, images, codec=codec, pix_fmt=pix_fmt, coder=coder, movflags=movflags)
+    frames = drain(player(path))
+    assert_pictures(frames, list(range(12)))
+    assert [round(frame.media_ns / MS) for frame in frames] == list(range(0, 1200, 100))
+
+
+def test_the_counter_of_a_transport_stream_wraps(tmp_path: Path) -> None:
+    begin = ((1 << 33) // 90 - 500) // 100 * 100  # in ms: half a second before the wrap
+    path = write_clip(
+        tmp_path / "wrap.ts",
+        [picture(i) for i in range(12)],
+        codec="libx264",
+        pts=[begin + i * 100 for i in range(12)],
+    )
+    frames = drain(player(path))
+    assert [(frame.epoch, round(frame.media_ns / MS)) for frame in frames] == [
+        (0, i * 100) for i in range(12)
+    ]
+
+
+def test_a_recording_whose_stamps_are_reset_goes_on_in_a_new_epoch(tmp_path: Path) -> None:
+    once = write_clip(tmp_path / "once.ts", [picture(i) for i in range(12)], codec="libx264")
+    twice = tmp_path / "twice.ts"
+    twice.write_bytes(once.read_bytes() * 2)
+    frames = drain(player(twice))
+    assert_pictures(frames, [*range(12), *range(12)])
+    assert [(f.epoch, f.sequence) for f in frames] == [(epoch, i) for epoch in (0, 1) for i in range(12)]
+    assert [round(frame.media_ns / MS) for frame in frames[12:]] == list(range(0, 1200, 100))
+
+
+def test_a_header_without_frames_is_one_sentence(tmp_path: Path) -> None:
+    whole = write_clip(tmp_path / "whole.mkv", [picture(i) for i in range(5)], codec="libx264")
+    (tmp_path / "head.mkv").write_bytes(whole.read_bytes()[:600])
+    runner = player(tmp_path / "head.mkv")
+    assert drain(runner) == []
+    assert runner.status().error == "head.mkv: not one frame of it can be decoded"
+
+
 def test_a_clip_that_begins_late_begins_at_zero(tmp_path: Path) -> None:
     path = write_clip(
         tmp_path / "late.mkv", [picture(i) for i in range(5)], pts=[7000 + i * 100 for i in range(5)]
@@ -255,7 +313,7 @@ def test_a_file_with_its_index_first_gives_every_complete_frame(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
     whole = write_clip(
-        tmp_path / "whole.mp4", [picture(i, *size) for i in range(12)], codec="libx264", faststart=True
+        tmp_path / "whole.mp4", [picture(i, *size) for i in range(12)], codec="libx264", movflags="faststart"
     )
     with av.open(str(whole)) as container:
         packets = [packet for packet in container.demux(video=0) if packet.size]
