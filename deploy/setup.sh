@@ -59,6 +59,8 @@ else
     fi
 fi
 
+say "installing what requirements.lock names; the first time takes a minute or two"
+
 # The lock is a list of constraints: it says which version, the extras say what.
 PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -m pip install --quiet \
     --constraint "$root/requirements.lock" --editable "$root[$extras]"
