@@ -107,7 +107,7 @@ def init(
         typer.Option(metavar="FILE", help="Where to save a picture; NAME.jpg beside the configuration."),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; what is missing is an error.")
+        bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults, accept the model's licence.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     probe: Annotated[bool, typer.Option(help="Open the camera and save a picture.")] = True,

@@ -9,7 +9,7 @@ from typing import TypeVar
 import typer
 from pydantic import TypeAdapter
 from rich.console import Console
-from rich.prompt import Prompt
+from rich.prompt import Confirm, Prompt
 
 from edge_runtime.cli.report import say
 from edge_runtime.config import load_config
@@ -25,7 +25,7 @@ from edge_runtime.config.starter import (
     slug,
 )
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
-from edge_runtime.packages import ModelPackage, ensure_weights, open_package
+from edge_runtime.packages import ModelManifest, ModelPackage, ensure_weights, open_package
 from edge_runtime.packages.manifest import MANIFEST_NAME
 from edge_runtime.telemetry import configure_logging
 
@@ -94,6 +94,7 @@ def write_first_config(request: Request) -> Path:
     package_path, package = _answer(
         request, "model", request.model or _only_package(request), _MODEL_QUESTION, _only_package(), _package
     )
+    licence = _accepted_licence(package.manifest, request)
     for line in _CLASSES if request.ask and request.label is None else ():
         say(f"  {line}")
     label = _answer(
@@ -121,6 +122,7 @@ def write_first_config(request: Request) -> Path:
         secret_file=secret,
         model=slug(package.manifest.name, "model"),
         package=_relative(package_path, folder),
+        licence=licence,
         label=label,
         target=target,
         seen=seen,
@@ -177,6 +179,24 @@ def _package(text: str) -> tuple[Path, ModelPackage]:
     if path.is_dir():
         ensure_weights(path)
     return path, open_package(path)
+
+
+def _accepted_licence(manifest: ModelManifest, request: Request) -> str | None:
+    """The id of the model's licence, if it must be accepted and was; None if it may be used as it is."""
+    if manifest.licence.permissive:
+        return None
+    licence = manifest.licence
+    say(f"the licence of {manifest.name} is {licence.spdx}: {licence.evidence}")
+    if request.ask:
+        try:
+            agreed = Confirm.ask("May it be used here", default=False, console=Console(stderr=True))
+        except EOFError:
+            agreed = False
+        if not agreed:
+            raise ConfigError(f"the licence of {manifest.name} was not accepted; nothing was written")
+    else:
+        say(f"warning: accepted by --yes: {licence.spdx}")
+    return licence.spdx
 
 
 def _only_package(request: Request | None = None) -> str | None:

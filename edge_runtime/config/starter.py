@@ -173,6 +173,7 @@ class Starter:
         secret_file: holds the source's text where that holds a credential; relative to the configuration.
         model: name of the model.
         package: path of its package as it stands in the file.
+        licence: id of a licence that had to be accepted for it, if any.
         label: how sensitive what the camera sees is.
         target: label of the model that the first rule looks for.
         seen: what the probe found, such as `768x576, 10 fps, mpeg4`; None where there was no probe.
@@ -186,6 +187,7 @@ class Starter:
     package: str
     label: DataClass
     target: str
+    licence: str | None = None
     seen: str | None = None
     still: str | None = None
 
@@ -208,6 +210,9 @@ def render(starter: Starter) -> str:
     probed = f"    # The probe saw {starter.seen}" if starter.seen else "    # Not probed yet"
     still = f"; a still lies in {starter.still}." if starter.still else "."
     rule = slug(starter.target, "something")
+    accepted = ""
+    if starter.licence is not None:
+        accepted = f"    accept_licences: [{_quoted(starter.licence)}] # by the one who wrote this file\n"
     return f"""\
 # Check it with:  edge-runtime config check FILE      Run it with:  edge-runtime run FILE
 # Every field:    docs/configuration.md               In an editor: edge-runtime config schema
@@ -226,7 +231,7 @@ device:
 models:
   {starter.model}:
     package: {_quoted(starter.package)}
-
+{accepted}
 cameras:
   {starter.name}:
 {probed}{still}

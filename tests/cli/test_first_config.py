@@ -198,3 +198,34 @@ def test_the_end_of_the_input_is_a_missing_answer(
     outcome = cli("config", "init")
     assert outcome.code == 2
     assert "give --camera" in outcome.err
+
+
+def test_a_licence_is_accepted_by_a_person_or_nothing_is_written(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(place / "models" / "guarded", spdx="AGPL-3.0")
+    flags = [
+        "--camera",
+        "synthetic",
+        "--model",
+        "models/guarded",
+        "--label",
+        "public",
+        "--object",
+        "car",
+        "--no-probe",
+    ]
+    flags += ["--object", "car"]
+    for answers in ([], ["n"]):
+        _answers(monkeypatch, *answers)
+        outcome = cli("config", "init", *flags)
+        assert outcome.code == 2
+        assert "the licence of tiny.v1 was not accepted" in outcome.err
+        assert not Path("site.yaml").exists()
+    _answers(monkeypatch, "y")
+    assert cli("config", "init", *flags).code == 0
+    assert load_config("site.yaml").config.models["tiny-v1"].accept_licences == ("AGPL-3.0",)
+    outcome = cli("config", "init", *flags, "--yes", "--force")
+    assert outcome.code == 0
+    assert "warning: accepted by --yes: AGPL-3.0" in outcome.err
+    assert "licence" not in cli("preflight", "site.yaml").err
