@@ -86,21 +86,25 @@ def expected(scene: Scene, truth: Rows, frames: int, interval_s: float) -> Count
     """Counts of the ground truth."""
     crossings: Counter[Crossing] = Counter()
     occupants = {zone.name: [0] * frames for zone in scene.zones}
-    for identity in sorted(set(truth.identity.tolist())):
-        rows = truth.select(truth.identity == identity)
-        path = {
-            int(frame): ((x1 + x2) / 2, y2)
-            for frame, (x1, _, x2, y2) in zip(rows.frame, rows.xyxy.tolist(), strict=True)
-        }
-        for zone in scene.zones:
-            assert zone.polygon is not None
-            for frame, point in path.items():
-                occupants[zone.name][frame - 1] += inside(point, zone.polygon)
-        for line in scene.lines:
-            points = [path[frame] for frame in sorted(path)]
-            for direction in crossed(points, line, line.dead_band * scene.height, interval_s):
+    for zone in scene.zones:
+        assert zone.polygon is not None
+        for frame, (x1, _, x2, y2) in zip(truth.frame.tolist(), truth.xyxy.tolist(), strict=True):
+            occupants[zone.name][frame - 1] += inside(((x1 + x2) / 2, y2), zone.polygon)
+    for line in scene.lines:
+        for path in paths(truth).values():
+            for direction in crossed(path, line, line.dead_band * scene.height, interval_s):
                 crossings[line.name, direction] += 1
     return Counts(crossings, occupants)
+
+
+def paths(truth: Rows) -> dict[int, list[Point]]:
+    """Where each person stands, frame after frame; nobody may be missing in between."""
+    walked: dict[int, list[Point]] = {}
+    for identity in sorted(set(truth.identity.tolist())):
+        rows = truth.select(truth.identity == identity)
+        assert (np.diff(rows.frame) == 1).all()
+        walked[identity] = [((x1 + x2) / 2, y2) for x1, _, x2, y2 in rows.xyxy.tolist()]
+    return walked
 
 
 def crossed(points: Sequence[Point], line: LineRule, dead_band: float, interval_s: float) -> list[str]:
