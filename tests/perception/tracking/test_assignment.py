@@ -46,7 +46,7 @@ def assert_one_to_one(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64
     assert len(set(columns.tolist())) == len(columns)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.one_of(tied, smooth), st.sampled_from([0.0, 0.125, 0.3, 0.5]))
 def test_assign_is_as_good_as_any_choice(similarity: Weights, gate: float) -> None:
     rows, columns = assign(similarity, gate)
@@ -56,7 +56,7 @@ def test_assign_is_as_good_as_any_choice(similarity: Weights, gate: float) -> No
     assert weight[rows, columns].astype(np.float64).sum() == pytest.approx(enumerated(weight), abs=1e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(tied, smooth))
 def test_solve_is_as_good_as_any_choice(weight: Weights) -> None:
     rows, columns = solve(weight)
