@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ import pytest
 from deploy.demo.assets import CLIPS, HERE, MODEL, REPOSITORY, fetch_clip
 from edge_runtime.errors import PackageError
 from edge_runtime.packages import open_package
+
+pause = threading.Event()
+"""Never set: a way to wait for another process without `time.sleep`."""
 
 
 @pytest.fixture(scope="session")
@@ -99,6 +104,42 @@ def test_the_head_leaves_the_zone_and_returns_and_the_driver_is_gone(tmp_path: P
 @pytest.mark.usefixtures("assets")
 def test_the_whole_composition_tells_its_story(tmp_path: Path) -> None:
     assert_story(story(run_demo(tmp_path)), FIRST_RIDE + STREET + SECOND_RIDE)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("assets")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_live_run_with_whole_files(tmp_path: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
+        cwd=REPOSITORY,
+        env={**os.environ, "DEMO_CLIP": "synthetic"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "running" in line:
+                break
+        video = tmp_path / "annotated.mp4"
+        while process.poll() is None and (not video.is_file() or video.stat().st_size == 0):
+            pause.wait(0.05)
+        process.send_signal(number)
+        rest = process.stdout.read()
+        assert process.wait(60) == 0, rest
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    assert "interrupted" in rest
+    with av.open(str(video)) as container:
+        frames = sum(1 for _ in container.decode(video=0))
+        assert frames == container.streams.video[0].frames > 0
+    assert json.loads((tmp_path / "summary.json").read_text())["interrupted"] is True
+    assert (tmp_path / "contact_sheet.png").stat().st_size > 1000
 
 
 @pytest.mark.usefixtures("assets")
