@@ -131,7 +131,7 @@ class _Shaper:
             stride = self._free_stride(probe, size) if fixed == (None, None) else None
             outputs = probe.outputs(size)
         named = bool(self._hints) and size == self._hints[0]
-        why = "wanted, or named by the metadata or the file's name" if named else "the first likely size"
+        why = "asked for, or named by the metadata or the file's name" if named else "the first likely size"
         ran = "ran at other sizes too" if stride else "did not run at the other sizes that were tried"
         return Shaped(
             self._graph.weights,
@@ -196,11 +196,11 @@ class _Shaper:
 
     def _search(self, probe: SizeProbe, size: Size, reason: str | None) -> tuple[Size, int | None]:
         """A size that runs with one picture, and the step in which it may vary, if it may."""
-        if reason is None and min(size) >= LEAST_SIDE:  # only the fixed batch is odd
-            found, stride = (size if probe.why_not(size) is None else None), None
-        else:
-            found = probe.first(candidate for candidate in plausible_sizes(self._hints) if candidate != size)
-            stride = None if found is None else self._free_stride(probe, found)
+        fixed_batch = (self._batch or 1) > 1
+        if fixed_batch and min(size) >= LEAST_SIDE and probe.why_not(size) is None:
+            return size, None  # only the fixed batch is odd
+        found = probe.first(candidate for candidate in plausible_sizes(self._hints) if candidate != size)
+        stride = None if found is None else self._free_stride(probe, found)
         if found is None:
             why = reason or probe.why_not(size)
             raise PackageError(
@@ -241,6 +241,8 @@ class _Shaper:
         return shapes
 
     def _sentence(self, size: Size, reason: str | None, found: Size, *, elsewhere: bool) -> str:
+        if size == found:
+            return f"the file declares the input {self._declared(size)}, but the graph takes single pictures"
         failed = "fails at it" if reason else "was only traced with it"
         runs = f"runs at {_text(found)}" + (
             " and at other sizes" if elsewhere else " only, of the usual sizes"

@@ -35,7 +35,7 @@ from edge_runtime.packages.manifest import (
 )
 from edge_runtime.packages.recipe import Recipe, ShapeRepair
 from edge_runtime.protocol import DataClass
-from edge_runtime.qualification.recognition import Sighting, blind
+from edge_runtime.qualification.recognition import Sighting, blind, label_shift, mistaken
 from edge_runtime.qualification.sizes import Size, loaded
 
 _LEAST_OPSET: Final = 7
@@ -262,12 +262,16 @@ def _try_out(drafter: _Drafter, match: Match, findings: list[Finding]) -> Propos
         drafter.batch, batch_found = provable_batch(manifest.input, backend, open_batch=shaped.open_batch)
         manifest = drafter(feeding.convention)
         vectors = record_golden(manifest, backend)
-    findings += [*feeding.findings, batch_found, *_what_it_saw(feeding.sightings)]
+    findings += [*feeding.findings, batch_found, *_what_it_saw(drafter.labels, feeding.sightings)]
     manifest = manifest.model_copy(update={"golden": tuple(recorded.vector for recorded in vectors)})
     return Proposal(manifest, shaped.weights, tuple(vectors), tuple(findings), shaped)
 
 
-def _what_it_saw(sightings: Sequence[Sighting]) -> list[Finding]:
+def _what_it_saw(labels: Sequence[str], sightings: Sequence[Sighting]) -> list[Finding]:
+    """Defects of the eyesight, as `model check` will report them."""
+    shift = label_shift(sightings)
+    if shift:
+        return [defect("labels", f"shifted by {shift}", f"the model {mistaken(sightings, labels)}")]
     if not blind(sightings):
         return []
     scores = ", ".join(f"{sighting.name} {sighting.score:.2f}" for sighting in sightings)

@@ -8,7 +8,7 @@ from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.detections import Detections
 from edge_runtime.perception.letterbox import Letterbox
 from edge_runtime.qualification.problem import Problem
-from edge_runtime.qualification.recognition import LEAST_SCORE, Sighting, blind, label_shift, look
+from edge_runtime.qualification.recognition import LEAST_SCORE, Sighting, blind, label_shift, look, mistaken
 from edge_runtime.qualification.subject import Subject
 from edge_runtime.sources.frame import Image
 
@@ -43,14 +43,9 @@ def sight_problems(subject: Subject) -> Iterator[Problem]:
     sightings = look(detect, labels)
     shift = label_shift(sightings)
     if shift:
-        taken = ", ".join(
-            f"{sighting.name} as {labels[sighting.rival]}"
-            for sighting in sightings
-            if not sighting.seen and sighting.rival is not None
-        )
         yield Problem(
             "label-shift",
-            f"the label map is shifted by {shift}: the model takes a drawn {taken} "
+            f"the label map is shifted by {shift}: the model {mistaken(sightings, labels)} "
             "(first_class_id, or the order of the labels, is wrong)",
         )
     elif blind(sightings):

@@ -116,6 +116,16 @@ def label_shift(sightings: Sequence[Sighting]) -> int:
     return agreed[0] if len(agreed) == 1 else 0
 
 
+def mistaken(sightings: Sequence[Sighting], labels: Sequence[str]) -> str:
+    """`takes a drawn clock for vase, person for bicycle`: what was seen under another name."""
+    taken = ", ".join(
+        f"{sighting.name} for {labels[sighting.rival]}"
+        for sighting in sightings
+        if not sighting.seen and sighting.rival is not None
+    )
+    return f"takes a drawn {taken}"
+
+
 def _rank(sighting: Sighting) -> tuple[float, float]:
     return sighting.score, sighting.rival_score
 

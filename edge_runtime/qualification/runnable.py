@@ -10,7 +10,11 @@ from edge_runtime.qualification.problem import Problem
 from edge_runtime.qualification.sizes import ImageInput, SizeProbe, plausible_sizes
 
 _LONGEST_REASON = 200
-_NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : | Status Message: .*", re.DOTALL)
+_NOISE = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : \w+ : | Status Message: .*"
+    r"|\S+ does not load in onnxruntime: |Load model from \S+ failed:",
+    re.DOTALL,
+)
 """Codes and source locations of onnxruntime's messages, which tell a user nothing."""
 
 

@@ -8,6 +8,7 @@ from edge_runtime.authoring.signatures.observed import (
     Match,
     Observed,
     beyond_unit,
+    classes_text,
     probabilities,
     shape_text,
 )
@@ -59,7 +60,7 @@ def _anchored(name: str, tensor: Tensor, channels: int) -> Iterator[Match]:
         outputs=(name,),
         activation=None if probabilities(cube[:, 4:]) else "sigmoid",
     )
-    why = f"{name} is {shape_text(tensor)}: three anchors per cell, a box, objectness and {channels - 5} classes"
+    why = f"{name} is {shape_text(tensor)}: three anchors per cell, a box, objectness and {classes_text(channels - 5)}"
     yield Match(head, "yolov5", channels - 5, certain=True, why=why)
 
 
@@ -73,7 +74,7 @@ def _anchor_free(name: str, rows: Tensor, tensor: Tensor, order: str, *, certain
         activation=None if probabilities(rows[:, 4:]) else "sigmoid",
         normalized=None if beyond_unit(rows[:, :4]) or not np.isfinite(rows[:, :4]).any() else True,
     )
-    why = f"{name} is {shape_text(tensor)}: one anchor per cell, a box and {classes} classes, {order}"
+    why = f"{name} is {shape_text(tensor)}: one anchor per cell, a box and {classes_text(classes)}, {order}"
     yield Match(head, "yolov8", classes, certain=certain, why=why)
 
 
@@ -89,7 +90,7 @@ def _one_per_cell(observed: Observed, name: str, tensor: Tensor, strides: tuple[
     known = _USUAL_CLASSES if observed.classes is None else observed.classes
     fitting = [match for match in matches if match.classes == known]
     if len(fitting) == 1 and observed.classes is not None:
-        why = f"{fitting[0].why}; {known} classes are known"
+        why = f"{fitting[0].why}; {classes_text(known)} known"
         yield Match(fitting[0].head, fitting[0].kind, fitting[0].classes, certain=True, why=why)
     else:
         yield from fitting or matches
@@ -98,7 +99,9 @@ def _one_per_cell(observed: Observed, name: str, tensor: Tensor, strides: tuple[
 def _with_objectness(observed: Observed, name: str, tensor: Tensor, strides: tuple[int, ...]) -> Match:
     rows = tensor[0].astype(np.float32)
     classes = rows.shape[1] - 5
-    shape = f"{name} is {shape_text(tensor)}: one anchor per cell, a box, objectness and {classes} classes"
+    shape = (
+        f"{name} is {shape_text(tensor)}: one anchor per cell, a box, objectness and {classes_text(classes)}"
+    )
     # Decoded centres reach across the picture, whatever is in it; offsets from a cell stay around 0.
     if not (rows[:, 0] > observed.size[1] / 2).any():
         head = HeadSpec(family="yolox", outputs=(name,), strides=strides)
@@ -118,7 +121,7 @@ def _distribution_rows(name: str, tensor: Tensor, strides: tuple[int, ...]) -> I
     if classes < 1 or not probabilities(rows[:, :classes]) or probabilities(rows[:, classes:]):
         return
     head = HeadSpec(family="nanodet", outputs=(name,), strides=strides, reg_max=_DISTRIBUTION // 4 - 1)
-    why = f"{name} is {shape_text(tensor)}: {classes} class scores, then 4 x 8 bins of a distribution"
+    why = f"{name} is {shape_text(tensor)}: scores of {classes_text(classes)}, then 4 x 8 bins of a distribution"
     yield Match(head, "nanodet", classes, certain=True, why=why)
 
 

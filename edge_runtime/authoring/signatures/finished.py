@@ -9,6 +9,7 @@ from edge_runtime.authoring.signatures.observed import (
     Match,
     Observed,
     beyond_unit,
+    classes_text,
     probabilities,
     shape_text,
     whole_numbers,
@@ -18,6 +19,9 @@ from edge_runtime.perception.backends import Tensor
 
 _MOST_QUERIES: Final = 1000
 """Finished heads give a few hundred rows; dense ones give thousands."""
+
+_MOST_CLASSES: Final = 2000
+"""LVIS has 1203; thousands of columns are candidates, not classes."""
 
 _FIRST_DETR_CLASSES: Final = 92
 
@@ -43,7 +47,8 @@ def _single(observed: Observed, name: str, tensor: Tensor) -> Iterator[Match]:
     if tensor.ndim != 3 or len(tensor) != 1:
         return
     rows = tensor[0]
-    if len(rows) > _MOST_QUERIES or observed.pyramid(len(rows)) is not None:
+    dense = observed.pyramid(len(rows)) or observed.pyramid(rows.shape[1])
+    if len(rows) > _MOST_QUERIES or dense is not None:
         return
     if rows.shape[1] == 6 and probabilities(rows[:, 4]) and whole_numbers(rows[:, 5]):
         pixels = beyond_unit(rows[:, :4]) or not rows[:, 4].any() or not np.isfinite(rows).any()
@@ -53,7 +58,7 @@ def _single(observed: Observed, name: str, tensor: Tensor) -> Iterator[Match]:
         yield Match(head, "yolov8", None, certain=True, why=why)
         return
     classes = rows.shape[1] - 4
-    if classes >= 1 and observed.classes in (None, classes):
+    if 1 <= classes <= _MOST_CLASSES and observed.classes in (None, classes):
         head = HeadSpec(
             family="detr",
             outputs=(name,),
@@ -61,7 +66,7 @@ def _single(observed: Observed, name: str, tensor: Tensor) -> Iterator[Match]:
             activation=None if probabilities(rows[:, 4:]) else "sigmoid",
             normalized=False if beyond_unit(rows[:, :4]) else None,
         )
-        why = f"{name} is {shape_text(tensor)}: a box and {classes} classes per query"
+        why = f"{name} is {shape_text(tensor)}: a box and {classes_text(classes)} per query"
         yield Match(head, "detr", classes, certain=True, why=why)
 
 
@@ -103,7 +108,7 @@ def _boxes_and_scores(named: list[Named]) -> Iterator[Match]:
     classes = channels - (1 if background else 0)
     face = background and classes == 1 and not pixels
     yield Match(
-        head, kind, classes, face, f"{shapes}: {first}{classes} class scores, and corners, per candidate"
+        head, kind, classes, face, f"{shapes}: {first}{classes_text(classes)}, and corners, per candidate"
     )
 
 

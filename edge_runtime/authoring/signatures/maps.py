@@ -4,7 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from edge_runtime.authoring.signatures.observed import PYRAMIDS, Match, Observed, probabilities, shape_text
+from edge_runtime.authoring.signatures.observed import (
+    PYRAMIDS,
+    Match,
+    Observed,
+    classes_text,
+    probabilities,
+    shape_text,
+)
 from edge_runtime.packages.manifest import HeadSpec
 from edge_runtime.perception.backends import Tensor
 
@@ -36,7 +43,7 @@ def _fastestdet(observed: Observed, name: str, tensor: Tensor) -> Iterator[Match
         return
     classes = tensor.shape[1] - 5
     head = HeadSpec(family="fastestdet", outputs=(name,), strides=(stride,))
-    why = f"{name} is {shape_text(tensor)}: one map of stride {stride} with objectness, box and {classes} classes"
+    why = f"{name} is {shape_text(tensor)}: one map of stride {stride} with objectness, box and {classes_text(classes)}"
     yield Match(head, "fastestdet", classes, certain=True, why=why)
 
 
@@ -160,7 +167,7 @@ def _nanodet(observed: Observed, named: list[Named]) -> Iterator[Match]:
         activation="sigmoid" if raw else None,
     )
     kind = "picodet" if len(strides) == 4 else "nanodet"
-    why = f"{classes} class scores and 4 x {bins // 4} bins for each of the strides {', '.join(map(str, strides))}"
+    why = f"scores of {classes_text(classes)} and 4 x {bins // 4} bins for each of the strides {', '.join(map(str, strides))}"
     yield Match(head, kind, classes, certain=True, why=why)
 
 

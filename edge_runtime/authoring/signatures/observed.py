@@ -71,6 +71,11 @@ def shape_text(tensor: Tensor) -> str:
     return "x".join(str(size) for size in tensor.shape) or "scalar"
 
 
+def classes_text(classes: int) -> str:
+    """`1 class`, `80 classes`."""
+    return "1 class" if classes == 1 else f"{classes} classes"
+
+
 def probabilities(values: Tensor) -> bool:
     """Whether all finite values lie in 0..1; a tensor without any (a broken model) is given the doubt."""
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
