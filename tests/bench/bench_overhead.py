@@ -19,6 +19,15 @@ import cv2
 import numpy as np
 
 from edge_runtime.clock import SystemClock
+from edge_runtime.config.rules import (
+    AbsenceRule,
+    CountRule,
+    DwellRule,
+    LineRule,
+    OccupancyRule,
+    RuleConfig,
+    ZoneRule,
+)
 from edge_runtime.events import EventDesk
 from edge_runtime.packages.manifest import HeadSpec, InputSpec
 from edge_runtime.perception.backends.base import Tensor
@@ -29,12 +38,21 @@ from edge_runtime.perception.nms import class_aware_nms
 from edge_runtime.perception.preprocess import Preprocessor
 from edge_runtime.perception.tracking import Tracker
 from edge_runtime.sources.frame import Frame, Image
-from tests.bench.bench_rules import LABELS, RULES
 
 WIDTH, HEIGHT, INPUT, CLASSES, OBJECTS, CELLS_PER_OBJECT = 768, 576, 640, 80, 20, 5
 SCORE, NMS_IOU, LIMIT = 0.25, 0.45, 300
 SPEC = InputSpec(name="images", height=INPUT, width=INPUT, scale=1 / 255)
 WARM_UP = 20
+LABELS = ("person", "bicycle", "car")
+ZONE = ((0.1, 0.2), (0.6, 0.1), (0.9, 0.5), (0.7, 0.9), (0.5, 0.6), (0.2, 0.9))
+RULES: tuple[RuleConfig, ...] = (
+    ZoneRule(name="zone", kind="zone", polygon=ZONE, on=("enter", "leave")),
+    OccupancyRule(name="occupancy", kind="occupancy", polygon=ZONE, at_least=4, clear_at=2),
+    LineRule(name="line", kind="line", line=((0.1, 0.5), (0.9, 0.6))),
+    DwellRule(name="dwell", kind="dwell", polygon=ZONE, seconds=3),
+    AbsenceRule(name="absence", kind="absence", polygon=ZONE, seconds=3),
+    CountRule(name="count", kind="count", polygon=ZONE, at_least=30, window=60),
+)
 
 
 def walks(frames: int, seed: int) -> list[FloatArray]:

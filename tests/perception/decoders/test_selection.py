@@ -58,7 +58,14 @@ def test_single_precision_is_exact(scores: np.ndarray, threshold: float) -> None
 @given(values=hnp.arrays(np.float32, st.integers(0, 20), elements=anything32), threshold=thresholds)
 def test_a_column_keeps_nan(values: np.ndarray, threshold: float) -> None:
     limit = float(np.float32(threshold))
-    assert not_below(values, limit).tolist() == [i for i, v in enumerate(values.tolist()) if not v < limit]
+    wanted = [index for index, value in enumerate(values.tolist()) if not value < limit]
+    assert not_below(values, limit).tolist() == wanted
+
+
+@given(values=hnp.arrays(np.float16, st.integers(0, 20), elements=anything16), threshold=thresholds)
+def test_a_column_of_halves_loses_none(values: np.ndarray, threshold: float) -> None:
+    wanted = {index for index, value in enumerate(values.tolist()) if not value < threshold}
+    assert wanted <= set(not_below(values, threshold).tolist())
 
 
 @given(value=st.floats(-20, 20, width=32), threshold=thresholds)
