@@ -53,6 +53,18 @@ def test_commands_that_the_readme_names_exist() -> None:
     assert named <= {row.name for row in COMMANDS}
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_a_newcomers_recipe_installs_what_its_commands_need(page: str) -> None:
+    text = (REPOSITORY / page).read_text()
+    (recipe,) = [
+        block for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S) if "pip install" in block
+    ]
+    extras = re.search(r"edge-fleet-runtime\[([a-z,]+)\] @", recipe)
+    assert extras is not None
+    assert "device/bin/edge-runtime model import" in recipe
+    assert {"device", "models"} <= set(extras.group(1).split(","))  # importing a model needs the onnx package
+
+
 def test_ci_is_one_executable_script() -> None:
     script = REPOSITORY / ".ci" / "run"
     assert script.stat().st_mode & stat.S_IXUSR
