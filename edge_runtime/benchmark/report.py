@@ -17,7 +17,7 @@ from edge_runtime.node import Node, ReadyModel, load_models
 from edge_runtime.node.models import plays_every_frame
 from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.model import LoadedModel
-from edge_runtime.perception.pipeline import StageSummary, choose_execution, usable_cores
+from edge_runtime.perception.pipeline import StageSummary, StageTimes, choose_execution, usable_cores
 from edge_runtime.sources import open_source
 
 _FEEDS = 8
@@ -93,9 +93,9 @@ def run_benchmark(
     latency = _in_mode(loaded, name, "latency")
     throughput = _in_mode(loaded, name, "throughput")
     progress("loading the model")
-    models = {"latency": load_models(latency.config, loaded.base)}
+    models = {"latency": load_models(latency)}
     try:
-        models["throughput"] = load_models(throughput.config, loaded.base)
+        models["throughput"] = load_models(throughput)
         model = models["latency"][name].model
         feeds = _feeds(loaded, model, clock)
         loops = _bare_loops(loaded, name, model, feeds)
@@ -216,19 +216,17 @@ def _mode(
 ) -> ModeReport:
     execution = models[name].execution
     share = max(1, plan.frames // len(loaded.config.cameras))
-    stages: dict[str, StageSummary] = {}
-    utilisation: list[float] = []
+    times = StageTimes()
+    seconds = 0.0
 
     def ours() -> int:
-        snapshot = Node(loaded, models, max_frames=share).run()
-        stages.update(snapshot.stages)
-        infer = snapshot.stages.get("infer")
-        if infer is not None:
-            utilisation.append(infer.total_ms / 1e3 / snapshot.seconds / execution.workers)
+        nonlocal seconds
+        snapshot = Node(loaded, models, max_frames=share, times=times).run()
+        seconds += snapshot.seconds
         return snapshot.frames
 
     count = itertools.count(1)
-    ours()
+    Node(loaded, models, max_frames=share).run()  # warm caches, thrown away
     ratio = measure_pairs(
         plan.clock,
         ours,
@@ -239,4 +237,6 @@ def _mode(
     runs = "1 run" if execution.workers == 1 else f"{execution.workers} runs"
     threads = "1 thread" if execution.threads == 1 else f"{execution.threads} threads"
     words = f"{runs} at a time, {threads} each"
-    return ModeReport(words, reference.options.name, ratio, dict(stages), statistics.median(utilisation))
+    stages = times.summary()
+    busy = stages["infer"].total_ms / 1e3 / seconds / execution.workers if "infer" in stages else 0.0
+    return ModeReport(words, reference.options.name, ratio, stages, busy)

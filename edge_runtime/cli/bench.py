@@ -17,16 +17,28 @@ def bench(
     pairs: Annotated[int, typer.Option(min=1, max=200, help="Pairs for each ratio.")] = 15,
     seconds: Annotated[float, typer.Option(min=0.1, max=60, help="About how long one pass takes.")] = 3.0,
 ) -> None:
-    """Measure every stage of a configuration against the bare model."""
+    """Measure every stage of a configuration against the bare model.
+
+    Weights that are absent are obtained by their recipe first.
+    """
+    import cv2
+
     from edge_runtime.benchmark import run_benchmark
+    from edge_runtime.cli.run import SWITCH_INTERVAL_S
     from edge_runtime.config import load_config
+    from edge_runtime.packages import ensure_weights
 
     def progress(text: str) -> None:
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 
-    report = run_benchmark(load_config(config), pairs=pairs, seconds=seconds, progress=progress)
+    loaded = load_config(config)
+    for model in loaded.config.models.values():
+        ensure_weights(loaded.resolve(model.package))
+    cv2.setNumThreads(1)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    report = run_benchmark(loaded, pairs=pairs, seconds=seconds, progress=progress)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     if as_json:

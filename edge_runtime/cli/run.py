@@ -15,7 +15,7 @@ import typer
 from edge_runtime.errors import EdgeRuntimeError
 
 if TYPE_CHECKING:
-    from edge_runtime.annotation import Recorder
+    from edge_runtime.annotation import Recorder, RecorderStatus
     from edge_runtime.config import LoadedConfig
     from edge_runtime.node import Node, ReadyModel, RunSnapshot
     from edge_runtime.telemetry.metrics import Metrics
@@ -58,6 +58,7 @@ def run(
     import cv2
 
     from edge_runtime.cli.live import live_view, print_summary
+    from edge_runtime.cli.manifests import manifest_problems, readable_manifests
     from edge_runtime.config import load_config
     from edge_runtime.events import NdjsonSink
     from edge_runtime.node import Node, load_models
@@ -73,10 +74,11 @@ def run(
         for sink in sinks:
             stack.callback(sink.close)
         numbers = stack.enter_context(_serving(metrics, loaded.digest))
-        models = load_models(loaded.config, loaded.base)
+        loaded.refuse(manifest_problems(loaded, readable_manifests(loaded)[0]))
+        models = load_models(loaded)
         for ready in models.values():
             stack.callback(ready.model.close)
-        _check_against_models(loaded, models)
+        _warn(loaded, models)
         recorders = _recorders(loaded, models, annotate, sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
@@ -86,7 +88,7 @@ def run(
             live_view(node, quiet=target == "-", title=loaded.config.device.name),
         ):
             result = node.run()
-        troubles = [sink.trouble for sink in sinks if sink.failed]
+        troubles = [f"{sink.failed} events lost: {sink.trouble}" for sink in sinks if sink.failed]
         drawn = {name: recorder.close() for name, recorder in recorders.items()}
         troubles += [status.error for status in drawn.values() if status.error]
     if summary is not None:
@@ -95,14 +97,9 @@ def run(
         result,
         to_stderr=target == "-",
         files=_written(target, annotate, sheet, summary),
-        notes=[
-            f"{name}: {status.dropped} frames are not in the video: it was behind the camera"
-            for name, status in drawn.items()
-            if status.dropped
-        ],
+        notes=_notes(result, drawn),
     )
-    failed = [f"camera {name}: {c.error}" for name, c in result.cameras.items() if c.state == "failed"]
-    problems = [text for text in (*failed, *troubles) if text]
+    problems = [text for text in (*_failures(result), *troubles) if text]
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
@@ -119,28 +116,55 @@ def _written(
 def _events_file(loaded: "LoadedConfig") -> str | None:
     """The configured file, relative to the configuration."""
     name = loaded.config.events.file
-    return name if name is None or name == "-" else str(loaded.base / name)
+    return name if name is None or name == "-" else str(loaded.resolve(name))
 
 
-def _check_against_models(loaded: "LoadedConfig", models: "Mapping[str, ReadyModel]") -> None:
-    """Labels and data classes of the configuration against what the models know and may see."""
-    from edge_runtime.config import class_checks, label_checks
+def _failures(result: "RunSnapshot") -> list[str]:
+    """What failed for good: cameras that cannot be opened, models that never answered."""
+    found = []
+    for name, camera in result.cameras.items():
+        unanswered = {why: n for why, n in camera.not_evaluated.items() if why not in ("dark", "frozen")}
+        if camera.state == "failed":
+            found.append(f"camera {name}: {camera.error}")
+        elif unanswered and not camera.evaluated:
+            causes = ", ".join(f"{why.replace('_', ' ')} {count}" for why, count in unanswered.items())
+            found.append(f"camera {name}: its model answered for no frame ({causes}): {camera.last_text}")
+    return found
+
+
+def _notes(result: "RunSnapshot", drawn: "Mapping[str, RecorderStatus]") -> list[str]:
+    """What a person must know although the run went on."""
+    notes = [f"model {name} is degraded: {m.degraded}" for name, m in result.models.items() if m.degraded]
+    for name, camera in result.cameras.items():
+        held_back = sum(camera.suppressed.values())
+        counted = {
+            "events held back by a cooldown or a rate cap": held_back,
+            "events late, not to be acted on": camera.late,
+            "events over the size cap, refused": camera.refused_too_large,
+            "crops that could not be kept": camera.evidence_failed,
+            "damaged frames": camera.damaged,
+            "candidates with non-finite values": camera.nonfinite,
+        }
+        notes += [f"{name}: {count} {what}" for what, count in counted.items() if count]
+    notes += [
+        f"{name}: {status.dropped} frames are not in the video: it was behind the camera"
+        for name, status in drawn.items()
+        if status.dropped
+    ]
+    return notes
+
+
+def _warn(loaded: "LoadedConfig", models: "Mapping[str, ReadyModel]") -> None:
+    """Say in the log what is allowed but regretted, and which model is slower than asked for."""
     from edge_runtime.telemetry import get_logger
 
-    manifests = {name: ready.model.manifest for name, ready in models.items()}
-    loaded.refuse(
-        [
-            *label_checks(loaded.config, {name: m.labels for name, m in manifests.items()}),
-            *class_checks(loaded.config, {name: m.data_classes for name, m in manifests.items()}),
-        ]
-    )
     log = get_logger()
     for warning in loaded.warnings:
         log.warning("configuration", at=warning.path, text=warning.text)
     for name, ready in models.items():
-        facts = ready.model.backend.facts
-        if facts.degraded is not None:
-            log.warning("model degraded", model=name, reason=facts.degraded)
+        degraded = ready.model.backend.facts.degraded
+        if degraded is not None:
+            log.warning("model degraded", model=name, reason=degraded)
 
 
 @contextlib.contextmanager
@@ -211,6 +235,7 @@ def summary_json(result: "RunSnapshot") -> dict[str, Any]:
         "fps": round(result.fps, 2),
         "interrupted": result.interrupted,
         "cameras": {name: asdict(camera) for name, camera in result.cameras.items()},
+        "models": {name: asdict(model) for name, model in result.models.items()},
         "stages_ms": {
             name: {
                 "count": s.count,

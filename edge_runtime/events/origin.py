@@ -22,6 +22,7 @@ class Unobserved(Enum):
     STALLED = "camera_stalled"
     LOST = "camera_lost"
     INFERENCE_FAILED = "inference_failed"
+    MODEL_FAULT = "model_fault"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from edge_runtime.events.happening import Happening, Phase
 from edge_runtime.events.origin import Unobserved
 from edge_runtime.events.timeline import Moment
 
-_PER_FRAME = {Unobserved.DARK, Unobserved.FROZEN, Unobserved.INFERENCE_FAILED}
+_PER_FRAME = {Unobserved.DARK, Unobserved.FROZEN, Unobserved.INFERENCE_FAILED, Unobserved.MODEL_FAULT}
 """Reported for each frame that could not be used, so their reports say how many; the others come with time."""
 
 

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError
-from edge_runtime.protocol import EventRecord
+from edge_runtime.protocol import EventRecord, encode_event
 
 WRITE_TIMEOUT_S = 1.0
 """How long a reader of a pipe may keep a line waiting; a stopped one must not stop the camera."""
@@ -33,7 +33,7 @@ class NdjsonSink:
         written: events written.
         failed: events that could not be written.
         healed: half lines of an earlier run that were moved aside.
-        trouble: what went wrong last, in words; None when the last write succeeded.
+        trouble: what went wrong first, in words; None while nothing has.
 
     Raises:
         ConfigError: the file cannot be opened, is no event log, or another process writes it.
@@ -50,7 +50,7 @@ class NdjsonSink:
 
     def write(self, event: EventRecord) -> bool:
         """Append one event; False when it could not be written, which is counted and explained in `trouble`."""
-        line = event.model_dump_json(exclude_none=True).encode() + b"\n"
+        line = encode_event(event, _LONGEST) + b"\n"
         if self._broken:
             self.failed += 1
             return False
@@ -60,10 +60,12 @@ class NdjsonSink:
         except OSError as error:
             self.failed += 1
             self._broken = isinstance(error, BrokenPipeError)
-            self.trouble = f"events cannot be written to {self._path or 'standard output'}: {error.strerror}"
+            if self.trouble is None:
+                self.trouble = (
+                    f"events cannot be written to {self._path or 'standard output'}: {error.strerror}"
+                )
             return False
         self.written += 1
-        self.trouble = None
         return True
 
     def close(self) -> None:

@@ -2,6 +2,14 @@
 
 from edge_runtime.node.models import ReadyModel, execution_of, load_models
 from edge_runtime.node.node import Node
-from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
+from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
 
-__all__ = ["CameraSnapshot", "Node", "ReadyModel", "RunSnapshot", "execution_of", "load_models"]
+__all__ = [
+    "CameraSnapshot",
+    "ModelSnapshot",
+    "Node",
+    "ReadyModel",
+    "RunSnapshot",
+    "execution_of",
+    "load_models",
+]

@@ -12,6 +12,7 @@ from edge_runtime.perception.pipeline import Evaluated, NotEvaluated, Outcome, S
 from edge_runtime.perception.tracking import Tracker, settings_for
 from edge_runtime.protocol import EventRecord
 from edge_runtime.sources import Frame, SourceRunner, SourceState
+from edge_runtime.telemetry import get_logger
 
 _REASONS = {
     Unseen.DARK: Unobserved.DARK,
@@ -20,6 +21,7 @@ _REASONS = {
     Unseen.ERROR: Unobserved.INFERENCE_FAILED,
     Unseen.LAYOUT: Unobserved.INFERENCE_FAILED,
     Unseen.NONFINITE: Unobserved.INFERENCE_FAILED,
+    Unseen.MODEL_FAULT: Unobserved.MODEL_FAULT,
 }
 
 _SILENT_STATES = {
@@ -89,6 +91,7 @@ class CameraDesk:
         self.happenings: Counter[str] = Counter()
         self.nonfinite = 0
         self.followed = 0
+        self.last_text = ""
         self.age_ns = 0
         self._sinks = sinks
         self._observer = observer
@@ -97,6 +100,8 @@ class CameraDesk:
         self._tracking = settings_for(config.tracking, score)
         self._tracker = Tracker(self._tracking)
         self._epoch: int | None = None
+        self._log = get_logger(camera=name)
+        self._said_lost = False
 
     def take(self, outcome: Outcome) -> list[EventRecord]:
         """One frame's outcome; returns the event revisions that it caused."""
@@ -147,6 +152,7 @@ class CameraDesk:
 
     def _not_evaluated(self, outcome: NotEvaluated) -> list[EventRecord]:
         self.frames[outcome.reason.value] += 1
+        self.last_text = outcome.text
         return self.events.unobserved(_REASONS[outcome.reason], outcome.frame.capture_ns, outcome.text)
 
     def _emit(self, events: Sequence[EventRecord]) -> None:
@@ -154,4 +160,8 @@ class CameraDesk:
             if event.revision == 1:
                 self.happenings[event.rule] += 1
             for sink in self._sinks:
-                sink.write(event)
+                if not sink.write(event) and not self._said_lost:
+                    self._said_lost = True
+                    self._log.error(
+                        "event not written; the summary counts them", rule=event.rule, id=event.id
+                    )

@@ -1,11 +1,11 @@
 """Models of a configuration, opened, checked against what a person accepted, loaded and warmed up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from edge_runtime.config.node import CameraConfig, ModelConfig, NodeConfig
-from edge_runtime.packages import ensure_weights, open_package, require_licence
+from edge_runtime.config import LoadedConfig
+from edge_runtime.config.node import CameraConfig, NodeConfig
+from edge_runtime.packages import open_package, require_licence
 from edge_runtime.perception.model import LoadedModel, load_model
 from edge_runtime.perception.pipeline import Execution, choose_execution, usable_cores
 
@@ -46,34 +46,31 @@ def lowest_score(config: NodeConfig, name: str, deployed: float) -> float:
     return min([deployed, *lows])
 
 
-def load_models(config: NodeConfig, base: Path) -> Mapping[str, ReadyModel]:
+def load_models(loaded: LoadedConfig) -> Mapping[str, ReadyModel]:
     """Load every model that a camera uses.
 
     Args:
-        config: validated.
-        base: folder that package paths are relative to.
+        loaded: the configuration; its weights must be there, nothing is fetched.
 
     Raises:
         PackageError: a package does not open, or its licence was not accepted.
         BackendError: a model does not load or run as asked.
     """
-    used = {camera.model for camera in config.cameras.values()}
+    used = {camera.model for camera in loaded.config.cameras.values()}
     ready: dict[str, ReadyModel] = {}
     try:
         for name in sorted(used):
-            ready[name] = _load(config, name, config.models[name], base)
+            ready[name] = _load(loaded, name)
     except BaseException:
-        for loaded in ready.values():
-            loaded.model.close()
+        for opened in ready.values():
+            opened.model.close()
         raise
     return ready
 
 
-def _load(config: NodeConfig, name: str, settings: ModelConfig, base: Path) -> ReadyModel:
-    path = base / settings.package
-    if path.is_dir():
-        ensure_weights(path)
-    package = open_package(path)
+def _load(loaded: LoadedConfig, name: str) -> ReadyModel:
+    config, settings = loaded.config, loaded.config.models[name]
+    package = open_package(loaded.resolve(settings.package))
     require_licence(package.manifest, settings.accept_licences)
     execution = execution_of(config, name)
     deployed = package.manifest.thresholds.score if settings.score is None else settings.score
@@ -86,4 +83,6 @@ def _load(config: NodeConfig, name: str, settings: ModelConfig, base: Path) -> R
         score=lowest_score(config, name, deployed),
         nms_iou=settings.nms_iou,
     )
+    if not model.backend.concurrent:
+        execution = replace(execution, workers=1)
     return ReadyModel(model, execution, deployed)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import CameraConfig
-from edge_runtime.events import EventDesk, EvidenceRing
+from edge_runtime.events import EventCounters, EventDesk, EvidenceRing
 from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
 from edge_runtime.node.models import ReadyModel
-from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
+from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
 from edge_runtime.perception.pipeline import Evaluated, Lane, LaneSource, Outcome, Pipeline, StageTimes
 from edge_runtime.protocol import EventRecord
 from edge_runtime.sources import SourceRunner, SourceState, open_source
@@ -30,6 +30,7 @@ class Node:
         observers: who looks at the frames of a camera, by its name.
         metrics: told everything, if given.
         max_frames: take no more than so many frames of each camera.
+        times: where durations go; a bench shares one between passes.
         clock: monotonic time.
 
     Raises:
@@ -45,6 +46,7 @@ class Node:
         observers: Mapping[str, FrameObserver] | None = None,
         metrics: Metrics | None = None,
         max_frames: int | None = None,
+        times: StageTimes | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock: Clock = clock or SystemClock()
@@ -58,7 +60,7 @@ class Node:
         self._ended_ns: int | None = None
         self._interrupted = False
         self._states: dict[str, SourceState] = {}
-        self.times = StageTimes(None if metrics is None else self._measured)
+        self.times = times or StageTimes(None if metrics is None else self._measured)
         workers = max(ready.execution.workers for ready in models.values())
         self._pipeline = Pipeline(
             self, times=self.times, clock=self._clock, depth=workers * _RESULTS_PER_WORKER
@@ -68,7 +70,7 @@ class Node:
             None
             if evidence is None
             else EvidenceRing(
-                loaded.base / evidence.directory,
+                loaded.resolve(evidence.directory),
                 quota_bytes=evidence.quota_bytes,
                 max_bytes=evidence.max_bytes,
                 margin=evidence.margin,
@@ -82,19 +84,23 @@ class Node:
     def run(self) -> RunSnapshot:
         """Run until every source has ended, the frame limit is reached, or `request_stop` is called."""
         self._started_ns = self._clock.monotonic_ns()
+        finished = False
         try:
             for runner in self._runners.values():
                 runner.start()
             self._pipeline.run(self._lanes)
+            finished = True
         finally:
             self._states = {name: runner.status().state for name, runner in self._runners.items()}
             for runner in self._runners.values():
                 runner.stop(_STOP_TIMEOUT_S)
             for lane in self._lanes:
-                lane.stop()
                 lane.join(_STOP_TIMEOUT_S)
-            for desk in self._desks.values():
-                self._note(desk.finish(interrupted=self._interrupted))
+            for name, desk in self._desks.items():
+                failed = self._states[name] is SourceState.FAILED
+                self._note(desk.finish(interrupted=self._interrupted or failed or not finished))
+            if self._ring is not None:
+                self._ring.close()
             self._ended_ns = self._clock.monotonic_ns()
             self._export()
         return self.snapshot()
@@ -134,6 +140,7 @@ class Node:
             seconds=(ended - self._started_ns) / NS_PER_S,
             cameras={name: self._camera_snapshot(desk) for name, desk in self._desks.items()},
             stages=self.times.summary(),
+            models={name: _model_snapshot(ready) for name, ready in self._models.items()},
             recent=tuple(self._recent),
             interrupted=self._interrupted,
         )
@@ -144,6 +151,7 @@ class Node:
 
     def _camera_snapshot(self, desk: CameraDesk) -> CameraSnapshot:
         status = desk.runner.status()
+        counters = desk.events.counters()
         drops = dict(status.drops)
         for lane in self._lanes:
             for (camera, cause), count in list(lane.drops.items()):
@@ -160,9 +168,14 @@ class Node:
             tracks=desk.followed,
             age_ms=desk.age_ns / 1e6,
             events=dict(desk.happenings),
-            late=sum(desk.events.counters().late.values()),
+            late=sum(counters.late.values()),
+            suppressed=_suppressed(counters),
+            refused_too_large=counters.refused_too_large,
+            evidence_failed=counters.evidence_failed,
+            damaged=status.damaged,
             nonfinite=desk.nonfinite,
             error=status.error,
+            last_text=desk.last_text,
             expected=None if desk.runner.live or status.stream is None else status.stream.frames,
         )
 
@@ -199,7 +212,7 @@ class Node:
     def _lane(self, name: str, ready: ReadyModel, max_frames: int | None) -> Lane:
         settings = self._loaded.config.models[name]
         sources = [
-            LaneSource(self._runners[camera], _max_age_ns(config, self._runners[camera]), max_frames)
+            LaneSource(self._runners[camera], self._runners[camera].max_age_ns, max_frames)
             for camera, config in self._loaded.config.cameras.items()
             if config.model == name
         ]
@@ -239,10 +252,29 @@ class Node:
                 decoded=snapshot.decoded,
                 drops=snapshot.drops,
             )
+            for rule, count in snapshot.suppressed.items():
+                self._metrics.suppressed(name, rule, count)
+        if self._ring is not None:
+            self._metrics.evidence(self._ring.used_bytes)
 
 
-def _max_age_ns(camera: CameraConfig, runner: SourceRunner) -> int | None:
-    if not runner.live:
-        return None
-    age: float = camera.source.max_age if hasattr(camera.source, "max_age") else 0.5
-    return int(age * NS_PER_S)
+def _suppressed(counters: EventCounters) -> dict[str, int]:
+    """Happenings that a cooldown or a rate cap held back, by rule."""
+    found: dict[str, int] = {}
+    for (rule, _cause), count in counters.suppressed.items():
+        found[rule] = found.get(rule, 0) + count
+    return found
+
+
+def _model_snapshot(ready: ReadyModel) -> ModelSnapshot:
+    facts = ready.model.backend.facts
+    return ModelSnapshot(
+        name=ready.model.manifest.name,
+        digest=ready.model.package.digest,
+        backend=f"{facts.backend} {facts.version}",
+        effective=facts.effective,
+        degraded=facts.degraded,
+        mode=ready.execution.mode,
+        workers=ready.execution.workers,
+        threads=ready.execution.threads,
+    )

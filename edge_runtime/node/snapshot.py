@@ -21,8 +21,13 @@ class CameraSnapshot:
         age_ms: of the last frame when its rules had run.
         events: happenings by rule; what the camera says of itself has the rule `@camera`.
         late: event revisions that left the rules after their deadline.
+        suppressed: happenings that a cooldown or a rate cap held back, by rule.
+        refused_too_large: revisions that could not be brought under the size cap.
+        evidence_failed: crops that could not be kept; their events went out without.
+        damaged: frames of which the decoder guessed parts.
         nonfinite: candidates dropped for a NaN or infinite value.
         error: the source's last error, without credentials.
+        last_text: why the last frame without an answer had none; empty where all had one.
         expected: frames that a recording declares; None for live cameras and where it does not say.
     """
 
@@ -36,9 +41,36 @@ class CameraSnapshot:
     age_ms: float
     events: Mapping[str, int]
     late: int
+    suppressed: Mapping[str, int]
+    refused_too_large: int
+    evidence_failed: int
+    damaged: int
     nonfinite: int
     error: str | None
+    last_text: str
     expected: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSnapshot:
+    """One model: what it is and what really runs it.
+
+    Attributes:
+        name, digest: of the package.
+        backend: library and version.
+        effective: the provider that runs the graph.
+        degraded: why it is slower than asked for, or None.
+        mode, workers, threads: how it is run.
+    """
+
+    name: str
+    digest: str
+    backend: str
+    effective: str
+    degraded: str | None
+    mode: str
+    workers: int
+    threads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +79,7 @@ class RunSnapshot:
 
     seconds: float
     cameras: Mapping[str, CameraSnapshot]
+    models: Mapping[str, ModelSnapshot]
     stages: Mapping[str, StageSummary]
     recent: tuple[EventRecord, ...]
     interrupted: bool

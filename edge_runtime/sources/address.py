@@ -59,7 +59,7 @@ def file_address(path: str, base: Path, stream: int = 0) -> Address:
     """
     if scheme_of(path) and "://" in path:
         raise SourceRefused(f"{path} is a URL, not a file; use kind: rtsp or kind: http")
-    full = (base / path).absolute()
+    full = (base / Path(path).expanduser()).absolute()
     try:
         if full.is_dir():
             raise SourceRefused(f"{path} is a folder, not a video; kind: images reads a folder of pictures")

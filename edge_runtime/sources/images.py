@@ -26,7 +26,7 @@ class ImagesReader:
     def __init__(
         self, path: str, base: Path, interval_s: float, clock: Clock, cancel: threading.Event
     ) -> None:
-        folder = base / path
+        folder = base / Path(path).expanduser()
         if not folder.exists():
             raise SourceRefused(f"{path} does not exist (looked for {folder.absolute()})")
         if not folder.is_dir():

@@ -83,9 +83,9 @@ class SourceRunner:
         self.live = limits is not None or plan.pacing == "camera"
         self._plan = plan
         self._clock = clock
-        self._mailbox: Mailbox = (
-            LatestWins(limits.max_age_ns if limits else CAMERA_MAX_AGE_NS) if self.live else InOrder()
-        )
+        longest_ns = limits.max_age_ns if limits else CAMERA_MAX_AGE_NS
+        self.max_age_ns = longest_ns if self.live else None
+        self._mailbox: Mailbox = LatestWins(longest_ns) if self.live else InOrder()
         self._ledger = Ledger(
             clock.monotonic_ns(),
             limits.open_ns if limits else None,

@@ -77,9 +77,26 @@ def bench_encoding(image: np.ndarray) -> None:
 def bench_live_view() -> None:
     """One picture of the live view."""
     camera = CameraSnapshot(
-        "running", 1000, 990, {"dark": 3}, {"too_old": 7}, 1, 3, 40.0, {"bay": 2}, 0, 0, None
+        state="running",
+        decoded=1000,
+        evaluated=990,
+        not_evaluated={"dark": 3},
+        drops={"too_old": 7},
+        reconnects=1,
+        tracks=3,
+        age_ms=40.0,
+        events={"bay": 2},
+        late=0,
+        suppressed={},
+        refused_too_large=0,
+        evidence_failed=0,
+        damaged=0,
+        nonfinite=0,
+        error=None,
+        last_text="",
     )
-    snapshot = RunSnapshot(30.0, {f"camera{n}": camera for n in range(8)}, {}, (), interrupted=False)
+    cameras = {f"camera{n}": camera for n in range(8)}
+    snapshot = RunSnapshot(30.0, cameras, models={}, stages={}, recent=(), interrupted=False)
     console = Console(file=io.StringIO(), force_terminal=True, width=110)
     measure("live view, 8 cameras", lambda _: console.print(live_screen(snapshot, {})), repeats=50)
 

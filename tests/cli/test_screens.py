@@ -26,6 +26,11 @@ def camera(**fields: Any) -> CameraSnapshot:
         "age_ms": 34.4,
         "events": {},
         "late": 0,
+        "suppressed": {},
+        "refused_too_large": 0,
+        "evidence_failed": 0,
+        "damaged": 0,
+        "last_text": "",
         "nonfinite": 0,
         "error": None,
     }
@@ -35,6 +40,7 @@ def camera(**fields: Any) -> CameraSnapshot:
 def snapshot(seconds: float = 10.0, **fields: Any) -> RunSnapshot:
     defaults: dict[str, Any] = {
         "cameras": {"dock": camera()},
+        "models": {},
         "stages": {
             "age": StageSummary(100, 90_000.0, 900.0, 950.0, 990.0),
             "decode": StageSummary(100, 100.0, 1.0, 2.0, 3.0),

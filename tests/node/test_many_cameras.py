@@ -13,7 +13,7 @@ from edge_runtime.node import Node, RunSnapshot, load_models
 
 def run_for(path: Path, seconds: float) -> tuple[RunSnapshot, Node]:
     loaded = load_config(path)
-    models = load_models(loaded.config, loaded.base)
+    models = load_models(loaded)
     node = Node(loaded, models)
     threading.Timer(seconds, node.request_stop).start()
     try:

@@ -157,12 +157,38 @@ def test_a_camera_that_goes_silent_is_not_an_empty_scene(tmp_path: Path, yolox_p
         "stall_after": 0.4, "give_up_after": 1.5, "backoff_first": 0.1, "backoff_max": 0.2,
     }  # fmt: skip
     nobody = {"kind": "absence", "name": "nobody", "labels": ["zebra"], "seconds": 30}
-    config = write_config(tmp_path, yolox_package, {"yard": camera(source, nobody)})
+    long_gone = {"kind": "absence", "name": "long_gone", "labels": ["zebra"], "seconds": 0.1}
+    config = write_config(tmp_path, yolox_package, {"yard": camera(source, nobody, long_gone)})
     events = tmp_path / "e.ndjson"
     assert run(["run", str(config), "--events", str(events)]) == 1  # the camera failed for good
     kinds = [e["kind"] for e in events_of(events) if e["state"] == "started"]
     assert {"camera_stalled", "camera_lost"} & set(kinds)
-    assert "absence" not in kinds
+    assert "nobody" not in {e["rule"] for e in events_of(events)}
+    # Nobody knows how it went on after the camera was gone: what was open is not over, it is interrupted.
+    assert [e["state"] for e in events_of(events) if e["rule"] == "long_gone"][-1] == "interrupted"
+
+
+def test_a_model_that_never_answers_is_a_failure_not_an_empty_scene(
+    tmp_path: Path, media: Path, yolox_package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = {"kind": "file", "path": str(media / "vtest.avi")}
+    config = write_config(
+        tmp_path, yolox_package, {"street": camera(source, BUSY)}, model={"timeout": 0.0001, "threads": 1}
+    )
+    events = tmp_path / "e.ndjson"
+    assert run(["run", str(config), "--max-frames", "5", "--events", str(events)]) == 1
+    assert [e["kind"] for e in events_of(events)][0] == "inference_failed"
+    stderr = capsys.readouterr().err
+    assert "camera street: its model answered for no frame (inference timeout 5)" in stderr
+
+
+def test_events_that_could_not_be_written_are_counted_and_fail_the_run(
+    tmp_path: Path, media: Path, yolox_package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = {"kind": "file", "path": str(media / "vtest.avi")}
+    config = write_config(tmp_path, yolox_package, {"street": camera(source, BUSY)})
+    assert run(["run", str(config), "--max-frames", "10", "--events", "/dev/full"]) == 1
+    assert "events lost: events cannot be written to /dev/full: No space left" in capsys.readouterr().err
 
 
 def test_metrics_are_served_while_it_runs(tmp_path: Path, yolox_package: Path) -> None:

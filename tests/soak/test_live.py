@@ -54,7 +54,7 @@ def test_a_camera_three_times_faster_than_the_model(yolox_package: Path, tmp_pat
     path = tmp_path / "soak.yaml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     loaded = load_config(path)
-    models = load_models(loaded.config, loaded.base)
+    models = load_models(loaded)
     measured = Node(loaded, models, max_frames=60).run().stages["infer"].p50_ms / 1e3
     config["cameras"]["fast"]["source"]["fps"] = rate = min(480.0, 3 / measured)  # type: ignore[index]
     path.write_text(yaml.safe_dump(config), encoding="utf-8")

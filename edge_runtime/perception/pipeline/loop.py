@@ -41,7 +41,8 @@ class Pipeline:
         times: where durations go.
         clock: monotonic time.
         depth: completed batches that may wait for the evaluator.
-        nonfinite_limit: so many frames in a row with non-finite outputs and nothing else are a fault of the model.
+        nonfinite_limit: so many frames of a camera in a row with non-finite outputs and nothing else are a fault
+            of the model.
     """
 
     def __init__(
@@ -54,10 +55,16 @@ class Pipeline:
         self._nonfinite_limit = nonfinite_limit
         self._nonfinite_run: dict[str, int] = {}
         self._stop = threading.Event()
+        self._closed = threading.Event()
 
     def deliver(self, completed: Completed) -> None:
-        """For lanes: hand on one batch; blocks while the evaluator is behind."""
-        self._results.put(completed)
+        """For lanes: hand on one batch; waits while the evaluator is behind, and drops it once that has ended."""
+        while not self._closed.is_set():
+            try:
+                self._results.put(completed, timeout=_TICK_S)
+            except queue.Full:
+                continue
+            return
 
     def request_stop(self) -> None:
         """Ask the loop to end; frames already being inferred are still evaluated. Safe in a signal handler."""
@@ -69,6 +76,18 @@ class Pipeline:
         Raises:
             BaseException: the defect that ended a lane's thread, after everything in flight was evaluated.
         """
+        try:
+            self._run(lanes)
+        finally:
+            # Whatever ended the loop, no lane may wait for it any longer.
+            self._closed.set()
+            for lane in lanes:
+                lane.stop()
+        for lane in lanes:
+            if lane.failure is not None:
+                raise lane.failure
+
+    def _run(self, lanes: Sequence[Lane]) -> None:
         for lane in lanes:
             lane.start()
         stopped = False
@@ -91,9 +110,6 @@ class Pipeline:
             if now - last_tick >= _TICK_S * 1e9:
                 last_tick = now
                 self._consumer.tick()
-        for lane in lanes:
-            if lane.failure is not None:
-                raise lane.failure
 
     def _evaluate(self, completed: Completed) -> None:
         for index, frame in completed.frames:
@@ -121,11 +137,9 @@ class Pipeline:
         if detections.nonfinite > 0 and len(detections) == 0:
             run = self._nonfinite_run.get(frame.source, 0) + 1
             self._nonfinite_run[frame.source] = run
-            return NotEvaluated(frame, Unseen.NONFINITE, self._nonfinite_text(run), name)
+            if run < self._nonfinite_limit:
+                return NotEvaluated(frame, Unseen.NONFINITE, "the model gave non-finite values only", name)
+            text = f"model {name} gave non-finite values only, {run} times in a row: run edge-runtime model check"
+            return NotEvaluated(frame, Unseen.MODEL_FAULT, text, name)
         self._nonfinite_run[frame.source] = 0
         return Evaluated(frame, detections, name)
-
-    def _nonfinite_text(self, run: int) -> str:
-        if run < self._nonfinite_limit:
-            return "the model gave non-finite values and nothing else"
-        return f"the model gave non-finite values {run} times in a row: run edge-runtime model check"

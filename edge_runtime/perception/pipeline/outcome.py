@@ -16,6 +16,7 @@ class Unseen(str, Enum):
     ERROR = "inference_error"
     LAYOUT = "output_layout"
     NONFINITE = "output_nonfinite"
+    MODEL_FAULT = "model_fault"
 
 
 @dataclass(frozen=True, slots=True)

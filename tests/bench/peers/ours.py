@@ -46,7 +46,7 @@ def main(config: Path, frames: int, mode: str) -> dict[str, Any]:
     if mode != "default":
         settings = {n: m.model_copy(update={"mode": mode}) for n, m in loaded.config.models.items()}
         object.__setattr__(loaded, "config", loaded.config.model_copy(update={"models": settings}))
-    models = load_models(loaded.config, loaded.base)
+    models = load_models(loaded)
     meter = _Meter(10)
     (camera,) = loaded.config.cameras
     Node(loaded, models, observers={camera: meter}, max_frames=frames + 10).run()

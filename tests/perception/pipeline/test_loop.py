@@ -137,7 +137,11 @@ def test_only_nonfinite_output_is_not_an_empty_scene_and_becomes_a_fault() -> No
     supply.put(*(rig.make_frame("a", 255 + 256 * i) for i in range(6)), rig.make_frame("a", 1))
     supply.end()
     outcomes = Run(rig.SimulatedModel(rig.Accelerator()), [LaneSource(supply, None)]).go()
-    assert [getattr(o, "reason", None) for o in outcomes] == [Unseen.NONFINITE] * 6 + [None]
+    assert [getattr(o, "reason", None) for o in outcomes] == [
+        *[Unseen.NONFINITE] * 4,
+        *[Unseen.MODEL_FAULT] * 2,
+        None,
+    ]
     assert "6 times in a row" in outcomes[5].text
     assert "model check" in outcomes[5].text
 
@@ -228,6 +232,19 @@ def test_a_defect_in_a_lane_reaches_the_owner() -> None:
     with pytest.raises(ZeroDivisionError, match="defect"):
         run.go()
     assert len(run.consumer.outcomes) == 2
+
+
+def test_a_defect_in_the_consumer_leaves_no_lane_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(rig.SimulatedModel(rig.Accelerator()), [LaneSource(recording("a", 200), None)], workers=2)
+
+    def break_down(outcome: Any) -> None:
+        time.sleep(0.1)  # long enough for the queue to fill
+        raise ZeroDivisionError("a rule is defect")
+
+    monkeypatch.setattr(run.consumer, "take", break_down)
+    with pytest.raises(ZeroDivisionError):
+        run.pipeline.run([run.lane])
+    assert run.lane.join(5)
 
 
 def test_the_consumer_hears_the_time_while_nothing_arrives() -> None:
