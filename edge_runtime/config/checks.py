@@ -5,21 +5,25 @@ some other field is wrong. They skip what is not of the expected type: the model
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from pydantic import BaseModel
+
+from edge_runtime.config.camera import TrackingConfig
+from edge_runtime.config.output import EvidenceConfig
 from edge_runtime.config.problem import Location
+from edge_runtime.config.rules import RuleConfig
+from edge_runtime.config.shape import shape_of
+from edge_runtime.config.source import SourceConfig, SyntheticSource
 from edge_runtime.protocol import DataClass
-
-if TYPE_CHECKING:
-    from edge_runtime.config.node import NodeConfig
 
 Finding = tuple[Location, str]
 """A location and a sentence."""
 
 _MAX_PIXEL = 16_384
 _BOUNDS = (("min_height", "max_height"), ("min_area", "max_area"), ("backoff_first", "backoff_max"))
+_RULES, _SOURCES = shape_of(RuleConfig).variants, shape_of(SourceConfig).variants
 
 
 def cross_checks(data: Any) -> Iterator[Finding]:
@@ -50,7 +54,7 @@ def _model(at: Location, model: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _source(at: Location, source: Mapping[str, Any]) -> Iterator[Finding]:
-    yield from _ordered(at, source)
+    yield from _ordered(at, source, _variant(_SOURCES, source))
     url = source.get("url")
     authority = re.split(r"[/?#]", url.partition("://")[2])[0] if isinstance(url, str) else ""
     if "@" in authority:
@@ -62,7 +66,7 @@ def _source(at: Location, source: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _tracking(at: Location, tracking: Mapping[str, Any]) -> Iterator[Finding]:
-    low, high = _number(tracking.get("low", 0.1)), _number(tracking.get("high"))
+    low, high = _value(tracking, TrackingConfig, "low"), _number(tracking.get("high"))
     if low is not None and high is not None and low > high:
         yield (
             (*at, "low" if "low" in tracking else "high"),
@@ -86,7 +90,8 @@ def _rules(
             names.setdefault(name, index)
         yield from _shape(here, rule, "polygon", size)
         yield from _shape(here, rule, "line", size)
-        yield from _ordered(here, rule)
+        model = _variant(_RULES, rule)
+        yield from _ordered(here, rule, model)
         for key in ("labels", "on"):
             yield from _twice((*here, key), [item for item in _list(rule, key) if isinstance(item, str)])
         yield from _twice(
@@ -97,13 +102,13 @@ def _rules(
             yield (*here, "on"), "leave needs a polygon: nothing is seen outside the frame"
         if rule.get("evidence") is True and not has_evidence:
             yield (*here, "evidence"), "needs an evidence section with a directory at the top of the file"
-        at_least, clear_at = _number(rule.get("at_least", 1)), _number(rule.get("clear_at"))
+        at_least, clear_at = _value(rule, model, "at_least"), _number(rule.get("clear_at"))
         if at_least is not None and clear_at is not None and clear_at >= at_least:
             yield (
                 (*here, "clear_at"),
                 f"must be less than at_least, which is {at_least:g}, or it never clears",
             )
-        deadline, ttl = _number(rule.get("deadline", 1.0)), _number(rule.get("ttl", 86_400.0))
+        deadline, ttl = _value(rule, model, "deadline"), _value(rule, model, "ttl")
         if deadline is not None and ttl is not None and ttl < deadline:
             key = "ttl" if "ttl" in rule else "deadline"
             yield (
@@ -123,7 +128,7 @@ def _class(at: Location, rule: Any, camera: Any) -> Iterator[Finding]:
 
 
 def _evidence(evidence: Mapping[str, Any]) -> Iterator[Finding]:
-    quota, largest = _number(evidence.get("quota_bytes")), _number(evidence.get("max_bytes", 65_536))
+    quota, largest = _number(evidence.get("quota_bytes")), _value(evidence, EvidenceConfig, "max_bytes")
     if quota is not None and largest is not None and largest > quota:
         yield ("evidence", "quota_bytes"), f"must hold at least one crop of max_bytes ({largest:.0f})"
 
@@ -162,19 +167,37 @@ def _shape(
 
 def _frame_size(source: Mapping[str, Any]) -> tuple[float, float] | None:
     """Width and height where the configuration itself decides them."""
-    if source.get("kind") not in ("playlist", "synthetic"):
+    kind = source.get("kind")
+    if kind not in ("playlist", "synthetic"):
         return None
-    fallback = (640, 480) if source["kind"] == "synthetic" else (None, None)
-    width = _number(source.get("width", fallback[0]))
-    height = _number(source.get("height", fallback[1]))
+    model = SyntheticSource if kind == "synthetic" else None
+    width, height = _value(source, model, "width"), _value(source, model, "height")
     return None if width is None or height is None else (width, height)
 
 
-def _ordered(at: Location, section: Mapping[str, Any]) -> Iterator[Finding]:
+def _ordered(at: Location, section: Mapping[str, Any], model: type[BaseModel] | None) -> Iterator[Finding]:
+    """Pairs of bounds, each as stated or as its model has it, must not exclude everything between them."""
     for least, most in _BOUNDS:
-        low, high = _number(section.get(least)), _number(section.get(most))
-        if low is not None and high is not None and low > high:
+        low, high = _value(section, model, least), _value(section, model, most)
+        if low is None or high is None or low <= high:
+            continue
+        if least in section:
             yield (*at, least), f"is {low:g}, more than {most}, which is {high:g}"
+        else:
+            yield (*at, most), f"is {high:g}, less than {least}, which is {low:g}"
+
+
+def _variant(models: Mapping[str, type[BaseModel]], section: Mapping[str, Any]) -> type[BaseModel] | None:
+    kind = section.get("kind")
+    return models.get(kind) if isinstance(kind, str) else None
+
+
+def _value(section: Mapping[str, Any], model: type[BaseModel] | None, key: str) -> float | None:
+    """The number that stands at `key`, or what the model takes where the section is silent."""
+    if key in section:
+        return _number(section[key])
+    field = None if model is None else model.model_fields.get(key)
+    return None if field is None else _number(field.default)
 
 
 def _twice(at: Location, values: Sequence[str]) -> Iterator[Finding]:
@@ -200,53 +223,3 @@ def _list(data: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def label_checks(config: "NodeConfig", labels: Mapping[str, Collection[str]]) -> Iterator[Finding]:
-    """Rules that ask for a label which their camera's model does not know.
-
-    Args:
-        config: the validated configuration.
-        labels: the label map of each model that could be opened, by the model's name in the configuration.
-    """
-    for name, camera in config.cameras.items():
-        known = labels.get(camera.model)
-        if known is None:
-            continue
-        for index, rule in enumerate(camera.rules):
-            for position, label in enumerate(rule.labels):
-                if label not in known:
-                    at = ("cameras", name, "rules", index, "labels", position)
-                    yield at, f"the model {camera.model} does not know {label}; {_nearest(label, known)}"
-
-
-def class_checks(config: "NodeConfig", allowed: Mapping[str, Collection[DataClass]]) -> Iterator[Finding]:
-    """Cameras that see more sensitive things than their model's manifest allows.
-
-    Args:
-        config: the validated configuration; a camera without a class counts as restricted.
-        allowed: the allowed data classes of each model that could be opened, by its name.
-    """
-    for name, camera in config.cameras.items():
-        known = allowed.get(camera.model)
-        stated = camera.data_class or DataClass.UNKNOWN
-        effective = DataClass.RESTRICTED if stated is DataClass.UNKNOWN else stated
-        if known is not None and effective not in known and stated not in known:
-            names = ", ".join(item.value for item in sorted(known, key=lambda item: item.rank))
-            handled = "" if effective is stated else " (handled as restricted)"
-            yield (
-                ("cameras", name, "data_class"),
-                f"the model {camera.model} may see {names}, not {stated.value}{handled}",
-            )
-
-
-def _nearest(label: str, known: Collection[str]) -> str:
-    near = get_close_matches(label, list(known), n=1) or [
-        item for item in known if item.lower() == label.lower()
-    ]
-    if near:
-        return f"did you mean {near[0]}?"
-    listed = list(known)
-    return f"it knows {', '.join(listed[:12])}" + (
-        f" and {len(listed) - 12} more" if len(listed) > 12 else ""
-    )

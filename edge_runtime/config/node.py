@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from edge_runtime.config.base import (
     ConfigModel,
@@ -12,32 +12,25 @@ from edge_runtime.config.base import (
     Name,
     PositiveSeconds,
     Real,
-    Seconds,
     Text,
 )
+from edge_runtime.config.camera import CameraConfig, PrivacyMask, TrackingConfig
 from edge_runtime.config.checks import cross_checks
+from edge_runtime.config.output import EventsConfig, EvidenceConfig
 from edge_runtime.config.problem import format_location
-from edge_runtime.config.rules import Polygon, RuleConfig, Units, check_polygon
-from edge_runtime.config.source import SourceConfig
-from edge_runtime.protocol import MAX_EVENT_BYTES, DataClass
 
-
-class PrivacyMask(ConfigModel):
-    """A polygon blacked out right after decoding, before inference, evidence and annotation.
-
-    Attributes:
-        polygon: at least 3 points [x, y].
-        units: of the polygon: `relative` runs from 0 to 1 of the frame's width and height, `pixels` counts
-            pixels of the frame after rotation.
-    """
-
-    polygon: Polygon
-    units: Units = "relative"
-
-    @field_validator("polygon")
-    @classmethod
-    def _polygon(cls, value: Polygon) -> Polygon:
-        return check_polygon(value)
+__all__ = [
+    "CameraConfig",
+    "DeviceConfig",
+    "DeviceProfile",
+    "EventsConfig",
+    "EvidenceConfig",
+    "LoggingConfig",
+    "ModelConfig",
+    "NodeConfig",
+    "PrivacyMask",
+    "TrackingConfig",
+]
 
 
 class ModelConfig(ConfigModel):
@@ -70,76 +63,6 @@ class ModelConfig(ConfigModel):
     timeout: PositiveSeconds = 10.0
     max_age_days: Annotated[Integer, Field(ge=1)] | None = None
     accept_licences: tuple[Text, ...] = ()
-
-
-class TrackingConfig(ConfigModel):
-    """ByteTrack-kind association.
-
-    Attributes:
-        high: detections at or above this are matched first; the model's own score threshold when left out.
-        low: detections between this and `high` are matched second, to tracks that the first left over.
-        new: a new track needs at least this score; 0.1 above `high` when left out.
-        confirm: detections needed before a track counts.
-        lost: seconds that a track may go unseen before it is forgotten.
-        coast: seconds that an unseen track is still reported, at its predicted place, so that a missed detection
-            does not empty a zone; one missed frame is bridged however long the frame interval; 0 turns it off.
-    """
-
-    high: Fraction | None = None
-    low: Fraction = 0.1
-    new: Fraction | None = None
-    confirm: Annotated[Integer, Field(ge=1, le=100)] = 2
-    lost: PositiveSeconds = 3.0
-    coast: Seconds = 0.5
-
-
-class CameraConfig(ConfigModel):
-    """One camera: where its frames come from, what may be seen, what counts.
-
-    Attributes:
-        source: where its frames come from; `kind` says which fields it takes.
-        model: name of one of `models`.
-        masks: what is blacked out before anything looks at a frame.
-        tracking: how detections become tracks.
-        rules: what counts as an event; rule names differ within a camera.
-        data_class: how sensitive what it sees is; without it everything is `unknown`, handled as restricted.
-    """
-
-    source: SourceConfig
-    model: Name
-    data_class: DataClass | None = None
-    masks: tuple[PrivacyMask, ...] = ()
-    tracking: TrackingConfig = TrackingConfig()
-    rules: tuple[RuleConfig, ...] = ()
-
-
-class EvidenceConfig(ConfigModel):
-    """The ring of crops on disk.
-
-    Attributes:
-        directory: where the crops are kept, relative to the configuration file.
-        quota_bytes: the oldest crops are deleted beyond this.
-        max_bytes: one crop is at most this large; quality and then size go down until it fits.
-        margin: added around the box, as a fraction of its size.
-    """
-
-    directory: Text
-    quota_bytes: Annotated[Integer, Field(ge=65_536)] = 64 * 1024 * 1024
-    max_bytes: Annotated[Integer, Field(ge=2048, le=4 * 1024 * 1024)] = 65_536
-    margin: Annotated[Real, Field(ge=0, le=2)] = 0.15
-
-
-class EventsConfig(ConfigModel):
-    """Where events go and how large one may be.
-
-    Attributes:
-        file: events are appended to it, one JSON object a line; relative to the configuration file.
-        max_bytes: cap on one encoded event. Most take 650 to 900 bytes; the largest, with evidence and the
-            longest names, 1,290. A cap that is too small for a rule's events is refused at the start.
-    """
-
-    file: Text | None = None
-    max_bytes: Annotated[Integer, Field(ge=1024, le=65_536)] = MAX_EVENT_BYTES
 
 
 class DeviceProfile(ConfigModel):
