@@ -177,7 +177,7 @@ def test_a_model_that_never_answers_is_a_failure_not_an_empty_scene(
     )
     events = tmp_path / "e.ndjson"
     assert run(["run", str(config), "--max-frames", "5", "--events", str(events)]) == 1
-    assert [e["kind"] for e in events_of(events)][0] == "inference_failed"
+    assert next(e["kind"] for e in events_of(events)) == "inference_failed"
     stderr = capsys.readouterr().err
     assert "camera street: its model answered for no frame (inference timeout 5)" in stderr
 

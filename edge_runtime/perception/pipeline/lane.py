@@ -11,7 +11,6 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from edge_runtime.clock import NS_PER_MS, Clock
 from edge_runtime.errors import BackendError
@@ -20,8 +19,11 @@ from edge_runtime.perception.letterbox import Letterbox
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline.outcome import Unseen
 from edge_runtime.perception.pipeline.planner import BatchPlanner, DurationModel, Waiting
+from edge_runtime.perception.pipeline.results import Completed, InOrder
+from edge_runtime.perception.pipeline.supply import LaneSource
 from edge_runtime.perception.pipeline.timing import StageTimes
 from edge_runtime.sources.frame import Frame
+from edge_runtime.sources.mailbox import DropCause
 
 _POLL_S = 0.25
 """How often a lane with nothing to do looks for the end of its sources; arrivals wake it at once."""
@@ -29,46 +31,6 @@ _POLL_S = 0.25
 _LEAD_MARGIN_NS = NS_PER_MS
 _LEAD_FRACTION = 0.05
 """A live frame is prepared this much before the model is expected to be free."""
-
-
-class FrameSupply(Protocol):
-    """What a lane needs of a camera; `edge_runtime.sources.SourceRunner` is one."""
-
-    @property
-    def name(self) -> str:
-        """The camera's name, as in `Frame.source`."""
-        ...
-
-    @property
-    def finished(self) -> bool:
-        """No frame is waiting and none will come."""
-        ...
-
-    def waiting(self) -> int | None:
-        """capture_ns of the frame that `poll` would give, or None."""
-        ...
-
-    def poll(self) -> Frame | None:
-        """Take that frame; None when it was dropped meanwhile."""
-        ...
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Call back, from any thread and outside any lock, when a frame arrives or the camera ends."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LaneSource:
-    """A camera of the lane.
-
-    Attributes:
-        max_age_ns: a frame older than this is never evaluated; None for recordings, which wait.
-        limit: take no more than so many frames.
-    """
-
-    runner: FrameSupply
-    max_age_ns: int | None
-    limit: int | None = None
 
 
 @dataclass(slots=True)
@@ -80,25 +42,6 @@ class _Batch:
     frames: list[Frame]
     feeds: Mapping[str, Tensor]
     ticket: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """One batch's raw outputs, or why there are none.
-
-    Attributes:
-        frames: (index of the image in the outputs, frame) in order; a frame that grew too old is not in it.
-        geometries: by index of the image.
-        outputs: the model's output tensors, or None where the frames were not evaluated.
-        reason: why not, where `outputs` is None.
-    """
-
-    model: LoadedModel
-    frames: tuple[tuple[int, Frame], ...]
-    geometries: tuple[Letterbox | None, ...] = ()
-    outputs: Sequence[Tensor] | None = None
-    reason: Unseen | None = None
-    text: str = ""
 
 
 class Lane:
@@ -154,7 +97,7 @@ class Lane:
         self._finished_input = False
         self._stopping = False
         self._next_ticket = 0
-        self._order = _InOrder(self._hand_over)
+        self._order = InOrder(self._hand_over)
         self._failure: BaseException | None = None
         self._threads = [
             threading.Thread(target=self._guard, args=(self._prepare_loop,), name=f"{name}-prepare")
@@ -387,27 +330,9 @@ class Lane:
             if limit is None or now - frame.capture_ns <= limit:
                 fresh.append((index, frame))
             else:
-                self.drops[frame.source, "too_old"] += 1
+                self.drops[frame.source, DropCause.TOO_OLD.value] += 1
         return tuple(fresh)
 
     def _hand_over(self, completed: Completed) -> None:
         if completed.frames:
             self._deliver(completed)
-
-
-class _InOrder:
-    """Passes results on by ascending ticket, each exactly once, one at a time."""
-
-    def __init__(self, hand_over: Callable[[Completed], None]) -> None:
-        self._lock = threading.Lock()
-        self._hand_over = hand_over
-        self._parked: dict[int, Completed] = {}
-        self._next = 0
-
-    def put(self, ticket: int, completed: Completed) -> None:
-        """Store one result and pass on all that are due; blocks while the receiver does."""
-        with self._lock:
-            self._parked[ticket] = completed
-            while self._next in self._parked:
-                self._hand_over(self._parked.pop(self._next))
-                self._next += 1

@@ -12,8 +12,9 @@ from typing import Protocol
 
 from edge_runtime.clock import Clock
 from edge_runtime.errors import DecodeError
-from edge_runtime.perception.pipeline.lane import Completed, Lane
+from edge_runtime.perception.pipeline.lane import Lane
 from edge_runtime.perception.pipeline.outcome import Evaluated, NotEvaluated, Outcome, Unseen
+from edge_runtime.perception.pipeline.results import Completed
 from edge_runtime.perception.pipeline.timing import StageTimes
 from edge_runtime.sources.frame import Frame
 
