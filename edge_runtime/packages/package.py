@@ -121,7 +121,7 @@ def _verify(path: Path, name: str, expected: str) -> None:
     try:
         actual = sha256_file(path)
     except OSError as error:
-        raise PackageError(
+        raise FileDiffers(
             f"{path}: the manifest names it, but it cannot be read: {error.strerror}"
         ) from error
     if actual != expected:
