@@ -96,25 +96,29 @@ class GStreamerReader:
     def _start(self) -> bool:
         """Set the pipeline running; True where it is live (its clock then tells the age of pictures)."""
         gst = self._gst
-        timeout_ns = int(self._config.open_timeout * NS_PER_S)
-        result = self._pipeline.set_state(gst.State.PLAYING)
-        if result == gst.StateChangeReturn.ASYNC:
-            deadline_ns = self._clock.monotonic_ns() + timeout_ns
-            while result == gst.StateChangeReturn.ASYNC:
-                result = self._pipeline.get_state(_SLICE_NS)[0]
-                self._raise_what_the_bus_says()
-                if self._cancel.is_set():
-                    raise SourceError(f"{self._name} was stopped while it started")
-                if result == gst.StateChangeReturn.ASYNC and self._clock.monotonic_ns() > deadline_ns:
-                    raise SourceSilent(f"{self._name} did not start within {self._config.open_timeout:g} s")
+        # Only on the way to PAUSED does a live pipeline say that it is one: it has nothing to show there yet.
+        live = bool(self._reach(gst.State.PAUSED) == gst.StateChangeReturn.NO_PREROLL)
+        if live:  # otherwise the sink keeps time: a recording must not run at the speed of its decoder
+            self._sink.props.sync = False  # a camera's picture is wanted now, not when its clock says
+        self._reach(gst.State.PLAYING)
+        return live
+
+    def _reach(self, state: Any) -> Any:
+        """Change the pipeline's state, waiting within the time to open; the result of the change."""
+        gst = self._gst
+        deadline_ns = self._clock.monotonic_ns() + int(self._config.open_timeout * NS_PER_S)
+        result = self._pipeline.set_state(state)
+        while result == gst.StateChangeReturn.ASYNC:
+            result = self._pipeline.get_state(_SLICE_NS)[0]
+            self._raise_what_the_bus_says()
+            if self._cancel.is_set():
+                raise SourceError(f"{self._name} was stopped while it started")
+            if result == gst.StateChangeReturn.ASYNC and self._clock.monotonic_ns() > deadline_ns:
+                raise SourceSilent(f"{self._name} did not start within {self._config.open_timeout:g} s")
         if result == gst.StateChangeReturn.FAILURE:
             self._raise_what_the_bus_says(NS_PER_S)
             raise SourceError(f"{self._name} does not start, and does not say why")
-        live = result == gst.StateChangeReturn.NO_PREROLL
-        if not live:  # the sink keeps time: a recording must not run away at the speed of its decoder
-            return False
-        self._sink.props.sync = False  # a camera's picture is wanted now, not when its clock says
-        return True
+        return result
 
     def read(self) -> Grab | None:
         """The newest picture; see `Reader`."""

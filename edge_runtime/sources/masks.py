@@ -14,6 +14,7 @@ import numpy.typing as npt
 from edge_runtime.config.base import Point
 from edge_runtime.config.node import PrivacyMask
 from edge_runtime.config.rules import Polygon
+from edge_runtime.geometry import to_pixels
 from edge_runtime.sources.frame import Image
 from edge_runtime.sources.reader import SourceRefused
 
@@ -99,8 +100,7 @@ class PrivacyMasks:
     def _prepare(self, width: int, height: int) -> None:
         covered = np.zeros((height, width), dtype=np.bool_)
         for number, mask in enumerate(self._masks):
-            scale = (width, height) if mask.units == "relative" else (1, 1)
-            polygon = tuple((x * scale[0], y * scale[1]) for x, y in mask.polygon)
+            polygon = tuple((x, y) for x, y in to_pixels(mask.polygon, mask.units, width, height).tolist())
             pixels = covered_pixels(polygon, width, height)
             if not pixels.any():
                 raise SourceRefused(

@@ -39,6 +39,17 @@ def test_a_live_pipeline_gives_fresh_pictures_in_bgr(gst: None) -> None:
     assert (status.stream.width, status.stream.height, status.stream.fps) == (321, 243, 30.0)
 
 
+def test_a_picture_is_as_old_as_the_pipeline_s_clock_says(gst: None) -> None:
+    late = "queue min-threshold-time=250000000"
+    text = f"videotestsrc is-live=true ! video/x-raw,width=64,height=48,framerate=20/1 ! {late}"
+    with running(pipeline(text)) as runner:
+        ages = []
+        for _ in range(4):
+            (frame,) = collect(runner, 1)
+            ages.append(SystemClock().monotonic_ns() - frame.capture_ns)
+    assert min(ages) >= 200_000_000
+
+
 def test_masks_are_black(gst: None) -> None:
     mask = PrivacyMask(polygon=((0, 0), (0.5, 0), (0.5, 1), (0, 1)))
     text = "videotestsrc is-live=true pattern=white ! video/x-raw,width=64,height=48"

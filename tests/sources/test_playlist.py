@@ -63,8 +63,17 @@ def test_a_constant_rate_repeats_and_leaves_out(clips: Path) -> None:
     assert [round(frame.media_ns / MS) for frame in frames] == list(range(0, 1000, 50))
     sparse = drain(playlist(clips, {"path": "a.mp4"}, fps=5))
     assert seen(sparse) == [0, 2, 4, 6, 8]
-    sparse[0].image[:] = 0
-    assert sparse[1].image.any(), "a repeated picture must belong to its frame"
+    frames[0].image[:] = 0
+    assert frames[1].image.any(), "a repeated picture must belong to its frame"
+
+
+def test_a_clip_whose_stamps_are_reset_goes_on(clips: Path) -> None:
+    once = write_clip(clips / "once.ts", [picture(i) for i in range(6)], codec="libx264")
+    (clips / "twice.ts").write_bytes(once.read_bytes() * 2)
+    frames = drain(playlist(clips, {"path": "twice.ts"}, {"path": "a.mp4"}))
+    assert seen(frames) == [*range(6), *range(6), *range(10)]
+    assert [round(frame.media_ns / MS) for frame in frames] == list(range(0, 2200, 100))
+    assert {frame.epoch for frame in frames} == {0}
 
 
 def test_clips_keep_their_shape_in_black(clips: Path, tmp_path: Path) -> None:

@@ -98,9 +98,10 @@ def test_ten_restarts(rtsp_server: None, media: Path, clip: npt.NDArray[np.float
     check_restarts(media, clip, 10)
 
 
-def test_what_was_buffered_while_opening_is_not_given(rtsp_server: None, media: Path) -> None:
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+def test_what_was_buffered_while_opening_is_not_given(rtsp_server: None, media: Path, transport: str) -> None:
     camera = RtspCamera(media / "vtest.avi").start()
-    with running(viewer(camera.url)) as runner:
+    with running(viewer(camera.url, transport=transport)) as runner:
         (frame,) = collect(runner, 1)
         status = runner.status()
     camera.kill()

@@ -5,13 +5,22 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from edge_runtime.errors import MissingDependency, SourceError
 from edge_runtime.sources import SourceRunner, SourceState
-from edge_runtime.sources.reader import Grab, ReadCounts, Reader, SourceRefused, SourceSilent, StreamFacts
+from edge_runtime.sources.reader import (
+    Grab,
+    ReadCounts,
+    Reader,
+    SourceRefused,
+    SourceSilent,
+    SourceUnauthorized,
+    StreamFacts,
+)
 from edge_runtime.sources.runner import Limits, Plan
 from tests.rigs.cameras import FakeClock, picture, wait_until
 
@@ -265,6 +274,32 @@ def test_an_unforeseen_error_is_a_stated_failure() -> None:
     assert error.startswith("internal error: ZeroDivisionError")
     assert "hunter22" not in error
     assert source.stop()
+
+
+def test_a_refused_password_is_not_tried_again_at_once() -> None:
+    patient = replace(LIMITS, backoff_max_s=10_000)
+    again = runner(Script(*[[SourceError("no route")] for _ in range(5)]), patient)
+    again.start()
+    assert wait_until(lambda: again.status().attempts == 6)
+    again.stop()
+    wrong = runner(Script(*[[SourceUnauthorized("wrong password")] for _ in range(5)]), patient)
+    wrong.start()
+    assert wait_until(state_is(wrong, SourceState.RECONNECTING))
+    time.sleep(0.05)
+    assert wrong.status().attempts == 1
+    assert wrong.stop()
+
+
+def test_a_camera_that_delivers_does_not_stall() -> None:
+    clock = FakeClock()
+    script = Script([*range(30), "hang"], clock=clock)
+    source = runner(script)
+    source.on_change(lambda: clock.advance(1))
+    source.start()
+    assert wait_until(lambda: source.status().decoded == 30)
+    assert clock.now_ns - FakeClock().now_ns > 6 * LIMITS.stall_after_ns - S
+    assert source.status().state is SourceState.RUNNING
+    source.stop()
 
 
 def test_giving_up() -> None:
