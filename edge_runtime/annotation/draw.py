@@ -16,7 +16,7 @@ from edge_runtime.annotation.palette import BLACK, WHITE, Color, readable_on, se
 from edge_runtime.annotation.shapes import (
     Points,
     RuleShape,
-    anchor_points,
+    anchor_pixels,
     draw_masks,
     draw_shape,
     mask_shapes,
@@ -133,7 +133,7 @@ class Annotator:
             above = y1 - tile.shape[0]
             paste(image, tile, x1, above if above >= 0 else y1)
         for anchor in self._anchors:
-            for point in anchor_points(tracks.xyxy, anchor):
+            for point in anchor_pixels(tracks.xyxy, anchor):
                 cv2.circle(image, point, thick + 2, BLACK, cv2.FILLED)
                 cv2.circle(image, point, thick + 1, WHITE, cv2.FILLED)
 

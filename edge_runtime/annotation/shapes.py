@@ -10,7 +10,8 @@ import numpy.typing as npt
 from edge_runtime.annotation.lettering import paste, text_tile
 from edge_runtime.annotation.palette import BLACK, CALM, GREY, Color
 from edge_runtime.config.node import PrivacyMask
-from edge_runtime.config.rules import Anchor, LineRule, RuleConfig, Units
+from edge_runtime.config.rules import Anchor, LineRule, RuleConfig
+from edge_runtime.geometry import Float64Array, anchor_points, to_pixels
 from edge_runtime.perception.detections import FloatArray
 from edge_runtime.sources.frame import Image
 
@@ -19,20 +20,13 @@ Points = npt.NDArray[np.int32]
 _TINT = 0.22
 
 
-def to_pixels(points: Sequence[tuple[float, float]], units: Units, height: int, width: int) -> Points:
-    """Configured points → (N, 2) int32 pixel coordinates; `units` decides, never the values."""
-    array = np.array(points, np.float64)
-    if units == "relative":
-        array *= (width, height)
-    return np.rint(array).astype(np.int32)
-
-
-def anchor_points(xyxy: FloatArray, anchor: Anchor) -> list[tuple[int, int]]:
+def anchor_pixels(xyxy: FloatArray, anchor: Anchor) -> list[tuple[int, int]]:
     """The pixel of each box (N, 4) that stands for the object."""
-    x1, y1, x2, y2 = xyxy.T
-    x = {"bottom_left": x1, "bottom_right": x2}.get(anchor, (x1 + x2) / 2)
-    y = {"center": (y1 + y2) / 2, "top_center": y1}.get(anchor, y2)
-    return list(zip(np.rint(x).astype(np.int64).tolist(), np.rint(y).astype(np.int64).tolist(), strict=True))
+    return [(x, y) for x, y in _whole(anchor_points(xyxy.astype(np.float64), anchor)[:2].T).tolist()]
+
+
+def _whole(points: Float64Array) -> Points:
+    return np.rint(points).astype(np.int32)
 
 
 def shown_anchors(rules: Sequence[RuleConfig]) -> tuple[Anchor, ...]:
@@ -58,7 +52,7 @@ def rule_shapes(rules: Sequence[RuleConfig], height: int, width: int) -> tuple[R
         corners = rule.line if isinstance(rule, LineRule) else rule.polygon
         if corners is None:
             continue
-        points = to_pixels(corners, rule.units, height, width)
+        points = _whole(to_pixels(corners, rule.units, width, height))
         key = (is_line, points.tobytes())
         before = shapes[key].rules if key in shapes else ()
         shapes[key] = RuleShape((*before, rule.name), points, is_line)
@@ -67,7 +61,7 @@ def rule_shapes(rules: Sequence[RuleConfig], height: int, width: int) -> tuple[R
 
 def mask_shapes(masks: Sequence[PrivacyMask], height: int, width: int) -> tuple[Points, ...]:
     """The privacy masks' polygons in pixels."""
-    return tuple(to_pixels(mask.polygon, mask.units, height, width) for mask in masks)
+    return tuple(_whole(to_pixels(mask.polygon, mask.units, width, height)) for mask in masks)
 
 
 def draw_masks(image: Image, masks: Sequence[Points]) -> None:

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from edge_runtime.annotation.palette import track_color
-from edge_runtime.annotation.shapes import anchor_points
+from edge_runtime.annotation.shapes import anchor_pixels
 from edge_runtime.config.rules import Anchor
 from edge_runtime.perception.detections import Tracks
 from edge_runtime.sources.frame import Image
@@ -29,7 +29,7 @@ class Trails:
 
     def add(self, tracks: Tracks, media_ns: int) -> None:
         """Takes in one frame's tracks; forgets what is older than the trail is long."""
-        points = anchor_points(tracks.xyxy, self._anchor)
+        points = anchor_pixels(tracks.xyxy, self._anchor)
         for track_id, (x, y) in zip(tracks.track_id.tolist(), points, strict=True):
             trail = self._points.setdefault(track_id, deque(maxlen=_MOST_POINTS))
             if trail and abs(trail[-1][1] - x) + abs(trail[-1][2] - y) < _LEAST_STEP:

@@ -8,12 +8,12 @@ from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock, WallLabel
 from edge_runtime.errors import ConfigError
 from edge_runtime.events.counters import EventTally
 from edge_runtime.events.evidence import EvidenceRing, EvidenceUnavailable
-from edge_runtime.events.geometry import Float64Array, to_pixels
 from edge_runtime.events.lifecycle import Revision, Subject
 from edge_runtime.events.origin import Origin
 from edge_runtime.events.scene import Scene
 from edge_runtime.events.sizing import fit, largest_size, one_line
 from edge_runtime.events.timeline import Moment
+from edge_runtime.geometry import Float64Array, to_pixels
 from edge_runtime.protocol import Box, EventRecord, EventTime, EventTooLarge
 from edge_runtime.sources.frame import Image
 

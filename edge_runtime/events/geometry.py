@@ -1,43 +1,23 @@
-"""Polygons, lines and anchor points in source pixels, for all boxes of a frame at once.
+"""Zones and lines in source pixels, tested against the anchor points of all boxes of a frame at once.
 
 Boundary rule: a polygon is closed, so a point on an edge or a corner is inside. Boxes are clipped to the
 frame; with a half-open rule everything standing at the lower edge of the picture would be outside a zone that
 covers it. A self-crossing polygon is filled by the even-odd rule.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from edge_runtime.config.base import Point
-from edge_runtime.config.rules import Anchor, Units
+from edge_runtime.config.rules import Units
+from edge_runtime.geometry import Float64Array, to_pixels
 
-Float64Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 EDGE_PX = 1e-3
 """A point this near to an edge lies on it: half a float32 step at 8192 px, the largest frame."""
-
-
-def to_pixels(points: Sequence[Point], units: Units, width: int, height: int) -> Float64Array:
-    """Points (M, 2) in pixels; `units` alone says what the numbers mean, never their size."""
-    pixels = np.asarray(points, np.float64).reshape(-1, 2)
-    return pixels * (width, height) if units == "relative" else pixels
-
-
-def anchor_points(xyxy: Float64Array, anchor: Anchor) -> Float64Array:
-    """The points that stand for the objects in boxes (N, 4).
-
-    Returns:
-        (3, N) homogeneous: rows x, y and 1, so that a line or an edge is one row of a matrix product.
-    """
-    x1, y1, x2, y2 = xyxy.T
-    points = np.ones((3, len(xyxy)))
-    points[0] = x1 if anchor == "bottom_left" else x2 if anchor == "bottom_right" else (x1 + x2) * 0.5
-    points[1] = y1 if anchor == "top_center" else (y1 + y2) * 0.5 if anchor == "center" else y2
-    return points
 
 
 class Region:

@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edge_runtime.config.rules import Anchor
-from edge_runtime.events.geometry import BoolArray, Float64Array, Region, anchor_points
+from edge_runtime.events.geometry import BoolArray, Region
 from edge_runtime.events.timeline import Moment
+from edge_runtime.geometry import Float64Array, anchor_points
 from edge_runtime.perception.detections import Tracks
 
 

@@ -6,7 +6,7 @@ import pytest
 from edge_runtime.annotation import Annotator
 from edge_runtime.annotation.draw import draw_box
 from edge_runtime.annotation.palette import CALM, severity_color, track_color
-from edge_runtime.annotation.shapes import anchor_points
+from edge_runtime.annotation.shapes import anchor_pixels
 from edge_runtime.config.node import PrivacyMask
 from edge_runtime.config.rules import AbsenceRule, Anchor, LineRule, OccupancyRule, ZoneRule
 from edge_runtime.perception.detections import Tracks
@@ -147,7 +147,7 @@ def test_the_point_that_a_rule_tests_is_marked(
     plain = Annotator(["person"], [FULL.model_copy(update={"polygon": None})]).draw(make_frame(), tracks)
     changed = np.argwhere((marked != plain).any(axis=-1)[60:])[:, ::-1] + (0, 60)
     assert np.abs(changed - point).max() <= 4
-    assert anchor_points(tracks.xyxy, anchor) == [point]
+    assert anchor_pixels(tracks.xyxy, anchor) == [point]
 
 
 def test_a_line_is_drawn_with_an_arrow_to_the_right_hand(make_frame: MakeFrame) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_runtime.config.rules import Anchor, Units
-from edge_runtime.events.geometry import Float64Array, Region, Segment, anchor_points, to_pixels
+from edge_runtime.events.geometry import Region, Segment
+from edge_runtime.geometry import Float64Array, anchor_points, to_pixels
 
 SQUARE = ((10, 10), (30, 10), (30, 30), (10, 30))
 # An L whose inner corner is at (20, 20): concave.

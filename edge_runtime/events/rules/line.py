@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from edge_runtime.config.rules import LineRule
 from edge_runtime.events.filters import TrackFilter
-from edge_runtime.events.geometry import Segment, to_pixels
+from edge_runtime.events.geometry import Segment
 from edge_runtime.events.happening import Happening, Phase
 from edge_runtime.events.rules.base import Settler, TrackMemory, lasted, to_ns
 from edge_runtime.events.scene import Scene
 from edge_runtime.events.timeline import Moment
+from edge_runtime.geometry import to_pixels
 
 LEFT, BETWEEN, RIGHT = -1, 0, 1
 
