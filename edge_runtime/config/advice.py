@@ -6,6 +6,8 @@ from typing import Any
 from edge_runtime.config.base import Point
 from edge_runtime.config.checks import Finding
 from edge_runtime.config.node import NodeConfig
+from edge_runtime.config.secrets import without_references
+from edge_runtime.telemetry import split_user_information
 
 
 def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
@@ -56,8 +58,7 @@ def _inline_secret(data: Any, camera: str) -> bool:
     password, url = source.get("password"), source.get("url")
     if isinstance(password, str) and "${" not in password:
         return True
-    user = url.partition("://")[2].rpartition("@")[0] if isinstance(url, str) else ""
-    return ":" in user and "${" not in user
+    return isinstance(url, str) and bool(split_user_information(without_references(url)).password)
 
 
 def crossing_edges(polygon: Sequence[Point]) -> tuple[int, int] | None:

@@ -4,7 +4,6 @@ The checks read the plain data of a file, not the models, so that they still run
 some other field is wrong. They skip what is not of the expected type: the models report that.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from edge_runtime.config.rules import RuleConfig
 from edge_runtime.config.shape import shape_of
 from edge_runtime.config.source import SourceConfig, SyntheticSource
 from edge_runtime.protocol import DataClass
+from edge_runtime.telemetry import split_user_information
 
 Finding = tuple[Location, str]
 """A location and a sentence."""
@@ -56,8 +56,7 @@ def _model(at: Location, model: Mapping[str, Any]) -> Iterator[Finding]:
 def _source(at: Location, source: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _ordered(at, source, _variant(_SOURCES, source))
     url = source.get("url")
-    authority = re.split(r"[/?#]", url.partition("://")[2])[0] if isinstance(url, str) else ""
-    if "@" in authority:
+    if isinstance(url, str) and split_user_information(url).user is not None:
         for key in ("username", "password"):
             if source.get(key) is not None:
                 yield (*at, key), "is given twice: the url holds credentials already"

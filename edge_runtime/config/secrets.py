@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from edge_runtime.config.problem import Location, visible
-from edge_runtime.telemetry import MASK, redact_patterns, register_secret
+from edge_runtime.telemetry import MASK, redact_patterns, register_secret, split_user_information
 
 MAX_SECRET_BYTES = 64 * 1024
 
@@ -54,6 +54,11 @@ def resolve_references(data: Any, base: Path, environment: Mapping[str, str] | N
     resolver = _Resolver(base, os.environ if environment is None else environment)
     resolved = resolver.walk(data, ())
     return Resolved(resolved, frozenset(resolver.secret), tuple(resolver.problems), tuple(resolver.warnings))
+
+
+def without_references(text: str) -> str:
+    """`text` with nothing where it refers to a secret: what is left stands in the file itself."""
+    return _REFERENCE.sub(lambda match: match.group(0) if match.group(1) else "", text)
 
 
 class _Resolver:
@@ -147,8 +152,7 @@ class _Resolver:
 
 def _register_user_information(url: str) -> None:
     """A password that stands in a URL is a secret, as it is written there and as it is decoded."""
-    user, found, _ = url.partition("://")[2].rpartition("@")
-    password = user.partition(":")[2] if found else ""
+    password = split_user_information(url).password
     if password:
         register_secret(password)
         register_secret(unquote(password))

@@ -3,7 +3,9 @@
 import re
 from urllib.parse import urlsplit
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+from edge_runtime.telemetry import split_user_information
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
 def rtsp_url(value: str) -> str:
@@ -26,21 +28,19 @@ def http_url(value: str) -> str:
 
 def _url(value: str, schemes: tuple[str, ...], elsewhere: dict[str, str]) -> str:
     wanted = " or ".join(f"{scheme}://" for scheme in schemes)
-    match = _SCHEME.fullmatch(value)
-    if match is None:
+    parts = split_user_information(value)
+    if not _SCHEME.fullmatch(parts.scheme):
         raise ValueError(f"must begin with {wanted}")
-    scheme, rest = match.group(1).lower(), match.group(2)
+    scheme = parts.scheme.lower()
     if scheme not in schemes:
         hint = f"; for {scheme} write kind: {elsewhere[scheme]}" if scheme in elsewhere else ""
         raise ValueError(f"must begin with {wanted}, not {scheme}://{hint}")
     if any(char.isspace() or not char.isprintable() for char in value):
         raise ValueError("must not hold spaces or control characters; write %20 for a space")
-    # Everything before the last @ is user information, however it is spelt: a password may hold / or #.
-    host = rest.rpartition("@")[2] if "@" in re.split(r"[/?#]", rest)[0] else rest
-    if not re.split(r"[/?#]", host)[0].strip(":"):
+    if not parts.host.strip(":"):
         raise ValueError(f"names no host after {scheme}://")
     try:
-        port = urlsplit(f"{scheme}://{re.split(r'[/?#]', host)[0]}").port
+        port = urlsplit(f"{scheme}://{parts.host}").port
     except ValueError:
         raise ValueError(
             "has a port that is no number from 1 to 65535; write %2F, %23, %3F and %40 for / # ? @ in a password"

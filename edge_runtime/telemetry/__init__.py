@@ -8,7 +8,14 @@ configuration need neither, and prometheus-client belongs to the device extra. M
 from typing import TYPE_CHECKING, Any
 
 from edge_runtime.telemetry.rate_limit import RateLimit
-from edge_runtime.telemetry.redaction import MASK, redact, redact_patterns, register_secret
+from edge_runtime.telemetry.redaction import (
+    MASK,
+    assigned_secrets,
+    redact,
+    redact_patterns,
+    register_secret,
+    split_user_information,
+)
 
 if TYPE_CHECKING:
     from edge_runtime.telemetry.logging import configure_logging, get_logger
@@ -16,11 +23,13 @@ if TYPE_CHECKING:
 __all__ = [
     "MASK",
     "RateLimit",
+    "assigned_secrets",
     "configure_logging",
     "get_logger",
     "redact",
     "redact_patterns",
     "register_secret",
+    "split_user_information",
 ]
 
 

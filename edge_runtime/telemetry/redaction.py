@@ -8,6 +8,8 @@ because a password may itself hold `@`, `/` or `#` unescaped.
 
 import re
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
 MASK = "***"
@@ -20,12 +22,54 @@ _QUERY = re.compile(
     r"|sig(?:nature)?|session(?:id)?)=)[^&;\s\"'<>]+",
     re.IGNORECASE,
 )
+# In a query a value ends at its separator; elsewhere & and ; may belong to a password.
 _ASSIGNED = re.compile(
-    r"(?P<key>[\w-]*(?:user-(?:pw|id)|proxy-(?:pw|id)|passw(?:or)?d|secret|token)\s*=\s*)"
-    r"(?:\(\w+\)\s*)?(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s!&;]+)",
+    r"(?P<query>[?&;])?(?P<key>[\w-]*(?:user-(?:pw|id)|proxy-(?:pw|id)|passw(?:or)?d|secret|token)\s*=\s*)"
+    r"(?:\(\w+\)\s*)?(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|(?(query)[^\s!&;]+|[^\s!]+))",
     re.IGNORECASE,
 )
 _HEADER = re.compile(r"(?P<key>\b(?:Basic|Bearer|Digest)\s+)[A-Za-z0-9+/=._~-]{6,}(?:,?\s*\w+=\"[^\"]*\")*")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitUrl:
+    """A URL in its parts, each as it is written there (RFC 3986, section 3.2).
+
+    Attributes:
+        scheme: what stands before `://`; empty where there is none, and then only `rest` holds anything.
+        user: before the first colon of the user information; None without user information.
+        password: after that colon; None without one.
+        host: with its port.
+        rest: path, query and fragment.
+    """
+
+    scheme: str
+    user: str | None
+    password: str | None = field(repr=False)
+    host: str
+    rest: str = field(repr=False)
+
+
+def split_user_information(url: str) -> SplitUrl:
+    """Take the user information out of a URL.
+
+    It ends at the last `@` before the first `/`, `?` or `#`: that is where whoever connects looks for the host.
+    A password with one of these three unescaped is therefore none, and its URL names a wrong host.
+    """
+    scheme, separator, after = url.partition("://")
+    if not separator:
+        return SplitUrl("", None, None, "", url)
+    end = re.search(r"[/?#]|$", after)
+    cut = end.start() if end else len(after)
+    information, at, host = after[:cut].rpartition("@")
+    user, colon, password = information.partition(":")
+    return SplitUrl(scheme, user if at else None, password if colon else None, host, after[cut:])
+
+
+def assigned_secrets(text: str) -> Iterator[str]:
+    """The values of properties such as `user-pw=` in a text, without their quotes."""
+    for match in _ASSIGNED.finditer(text):
+        yield match["value"].strip("\"'")
 
 
 def redact_patterns(text: str) -> str:
@@ -34,7 +78,7 @@ def redact_patterns(text: str) -> str:
         text = _URL_USER.sub(rf"\g<scheme>{MASK}@", text)
     if "=" in text:
         text = _QUERY.sub(rf"\g<key>{MASK}", text)
-        text = _ASSIGNED.sub(rf"\g<key>{MASK}", text)
+        text = _ASSIGNED.sub(rf"\g<query>\g<key>{MASK}", text)
     return _HEADER.sub(rf"\g<key>{MASK}", text)
 
 

@@ -120,6 +120,26 @@ def test_polygons_that_cross_themselves(
     assert crossing_edges(polygon) == edges
 
 
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("rtsp://bob:hunter22@h/x", True),
+        ("rtsp://${env:WHO}:hunter22@h/x", True),
+        ("rtsp://bob:hunter22@${env:WHERE}/x", True),
+        ("rtsp://bob:${env:SECRET}@h/x", False),
+        ("rtsp://${env:WHO}@h/x", False),
+        ("rtsp://h:554/x@y", False),
+    ],
+)
+def test_only_a_password_that_stands_in_the_file_is_regretted(
+    url: str, warned: bool, valid: dict[str, Any], write: Write
+) -> None:
+    valid["cameras"]["dock"]["source"]["url"] = url
+    environment = {"WHO": "operator", "WHERE": "camera.local", "SECRET": "tr0ub4dor"}
+    warnings = load_config(write(json.dumps(valid)), environment).warnings
+    assert any("a password stands in this file" in problem.text for problem in warnings) == warned
+
+
 def test_what_people_regret_is_a_warning(valid: dict[str, Any], write: Write) -> None:
     camera = valid["cameras"]["dock"]
     valid["models"]["spare"] = {"package": "p"}

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_runtime.telemetry import redact, redact_patterns, register_secret
+from edge_runtime.telemetry import (
+    assigned_secrets,
+    redact,
+    redact_patterns,
+    register_secret,
+    split_user_information,
+)
 from edge_runtime.telemetry.redaction import SECRETS, SecretRegistry
 
 
@@ -33,6 +39,8 @@ def _no_secrets() -> Iterator[None]:
         ),
         ('rtspsrc user-pw="a b\\"c" ! x', "rtspsrc user-pw=*** ! x"),
         ("rtspsrc user-pw=(string)abc ! x", "rtspsrc user-pw=*** ! x"),
+        ("rtspsrc user-pw=a&b;c ! x", "rtspsrc user-pw=*** ! x"),
+        ("http://cam/?my_password=pw&channel=1", "http://cam/?my_password=***&channel=1"),
         ("Authorization: Basic YWRtaW46cHc=", "Authorization: Basic ***"),
         ("http://cam/stream?channel=1&subtype=0", "http://cam/stream?channel=1&subtype=0"),
         ("plain text with a = b and mail@host", "plain text with a = b and mail@host"),
@@ -41,6 +49,40 @@ def _no_secrets() -> Iterator[None]:
 )
 def test_patterns(text: str, shown: str) -> None:
     assert redact_patterns(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "user", "password", "host", "rest"),
+    [
+        ("rtsp://bob:pw@cam:554/x", "bob", "pw", "cam:554", "/x"),
+        ("rtsp://bob:p@w@cam/x", "bob", "p@w", "cam", "/x"),
+        ("rtsp://bob:p:w@cam?x", "bob", "p:w", "cam", "?x"),
+        ("rtsp://bob@cam/x", "bob", None, "cam", "/x"),
+        ("rtsp://@cam/x", "", None, "cam", "/x"),
+        ("rtsp://cam/x?mail=a@b", None, None, "cam", "/x?mail=a@b"),
+        ("rtsp://cam:554/x:y@z", None, None, "cam:554", "/x:y@z"),
+        ("rtsp://u:p@cam/x@y", "u", "p", "cam", "/x@y"),
+        ("rtsp://cam", None, None, "cam", ""),
+        ("a@b.mp4", None, None, "", "a@b.mp4"),
+    ],
+)
+def test_user_information_of_a_url(
+    url: str, user: str | None, password: str | None, host: str, rest: str
+) -> None:
+    parts = split_user_information(url)
+    assert (parts.user, parts.password, parts.host, parts.rest) == (user, password, host, rest)
+    assert parts.scheme == ("rtsp" if "://" in url else "")
+
+
+def test_a_split_url_does_not_show_its_password() -> None:
+    assert "hunter22" not in repr(split_user_information("rtsp://bob:hunter22@cam/x?token=hunter22"))
+
+
+def test_values_of_secret_properties_are_found() -> None:
+    text = (
+        'rtspsrc user-id=bob user-pw="two words" location=rtsp://cam/?token=abc&x=1 ! x password=(string)pw'
+    )
+    assert list(assigned_secrets(text)) == ["bob", "two words", "abc", "pw"]
 
 
 _VISIBLE = st.text(
