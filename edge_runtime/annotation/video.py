@@ -47,7 +47,8 @@ class VideoWriter:
         encoders: which encoders to try, in order.
 
     Raises:
-        AnnotationError: the file cannot be written there, or none of the encoders exists.
+        AnnotationError: its name is no video's, or the file cannot be written there. Encoders are looked for
+            when the first frame is written.
     """
 
     def __init__(self, path: Path, fps: float = 25.0, encoders: tuple[str, ...] = ENCODERS) -> None:
@@ -78,7 +79,8 @@ class VideoWriter:
             epoch: a new one starts a new timeline; the video continues one frame later.
 
         Raises:
-            AnnotationError: the disk is full, or the encoder failed; the writer is of no further use.
+            AnnotationError: none of the encoders exists, the disk is full, or the encoder failed; the writer is
+                of no further use.
         """
         if self._failed:
             raise AnnotationError(f"{self.path}: the video has failed before and takes no more frames")

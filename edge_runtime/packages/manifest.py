@@ -2,7 +2,7 @@
 
 A package is a folder (or one archive of it) with `manifest.json`, the weights and the golden vectors. The
 digest of a package is the SHA-256 of the manifest's canonical bytes; the manifest names the SHA-256 of every
-other file, so the digest covers them all. Rows R000-31 and R000-33 of the requirements.
+other file, so the digest covers them all.
 """
 
 import hashlib
@@ -129,7 +129,13 @@ class HeadSpec(_Strict):
 
 
 class Thresholds(_Strict):
-    """Defaults that a configuration may override per camera."""
+    """What counts as an object. A configuration may override `score` and `nms_iou` for a model, and no more.
+
+    Attributes:
+        score: candidates below it are dropped.
+        nms_iou: of two boxes of one label that overlap more than this, the lower score goes.
+        max_detections: the best so many of a frame are kept.
+    """
 
     score: Fraction
     nms_iou: Fraction = 0.45

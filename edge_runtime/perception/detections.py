@@ -1,6 +1,6 @@
 """Detections and tracks: one typed record of numpy arrays through the whole pipeline."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,7 @@ class Tracks:
     xyxy: FloatArray
     score: FloatArray
     label: IntArray
-    seen: BoolArray = field(default_factory=lambda: np.zeros(0, np.bool_))
+    seen: BoolArray
 
     def __len__(self) -> int:
         return len(self.track_id)
