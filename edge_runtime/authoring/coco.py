@@ -1,7 +1,7 @@
 """COCO-format ground truth: read, checked, and matched to a model's labels by name.
 
 Ids are never matched: COCO numbers its 80 categories 1 to 90 with gaps, models 0 to 79, and a table shifted by
-one reports persons as bicycles without any error (research row 7).
+one reports persons as bicycles without any error.
 """
 
 import re

@@ -71,7 +71,7 @@ def preflight(
 
 
 def profile_problems(loaded: LoadedConfig) -> Iterator[Finding]:
-    """R000-08: power, heat, sensor bandwidth, link and response deadline must all be known."""
+    """What is not known of the five limits: power, heat, sensor bandwidth, link and response deadline."""
     if loaded.config.device.profile is None:
         for name in DeviceProfile.model_fields:
             yield ("device", "profile", name), "must be stated before the device goes into the field"

@@ -53,7 +53,7 @@ def classify(camera: DataClass | None, rule: DataClass | None) -> DataClass:
     """How sensitive an event is: the camera's label, raised by the rule's, never lowered.
 
     A camera without a label makes everything `unknown`, even where a rule has one: a zone is a part of what
-    the camera sees, so its label says nothing about the rest of a crop (DESIGN 6).
+    the camera sees, so its label says nothing about the rest of a crop.
     """
     if camera is None:
         return DataClass.UNKNOWN

@@ -1,7 +1,7 @@
 """Files that are either whole or absent: digest, write beside, flush, rename.
 
-A device loses power at any moment. A name that exists must therefore always lead to complete, verified bytes
-(DESIGN 9: content-addressed, fsync + rename).
+A device loses power at any moment. A name that exists must therefore always lead to complete, verified bytes:
+they are written under another name, flushed to the disk, and renamed.
 """
 
 import contextlib

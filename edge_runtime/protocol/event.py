@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from edge_runtime.protocol.vocabulary import DataClass, Severity
 
 MAX_EVENT_BYTES = 4096
-"""Default hard cap on one encoded event (DESIGN 6)."""
+"""Default hard cap on one encoded event, in bytes."""
 
 Identifier = Annotated[str, Field(min_length=1, max_length=128)]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]

@@ -2,7 +2,7 @@
 
 Of 8400 cells some twenty matter. The prefilters here are cheap and exact in one direction: they never lose a
 cell that the exact test would keep, and a NaN counts as kept, so that it is dropped and counted later instead
-of comparing False and vanishing (research row 5: a broken fp16 engine gives NaN and no error).
+of comparing False and vanishing (an engine that overflows in half precision gives NaN and no error).
 """
 
 import numpy as np
