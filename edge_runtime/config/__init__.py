@@ -3,7 +3,7 @@
 from edge_runtime.config.load import LoadedConfig, load_config
 from edge_runtime.config.model_checks import class_checks, label_checks
 from edge_runtime.config.node import NodeConfig
-from edge_runtime.config.problem import InvalidConfig, Location, Problem, format_location, parse_location
+from edge_runtime.config.problem import InvalidConfig, Location, Problem, format_location
 
 __all__ = [
     "InvalidConfig",
@@ -15,5 +15,4 @@ __all__ = [
     "format_location",
     "label_checks",
     "load_config",
-    "parse_location",
 ]

@@ -28,7 +28,6 @@ MAX_NODES = 50_000
 """Values after aliases are expanded; a site with a hundred cameras has a few thousand."""
 
 _TAG = "tag:yaml.org,2002:"
-_MERGE = _TAG + "merge"
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")

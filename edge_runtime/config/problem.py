@@ -14,7 +14,6 @@ MAX_SHOWN = 100
 """A hopeless file is not listed to its end."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_STEP = re.compile(r"\.?([A-Za-z0-9_-]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 
 
 def visible(text: str) -> str:
@@ -35,24 +34,6 @@ def format_location(location: Sequence[str | int]) -> str:
         else:
             parts.append(f"[{visible(json.dumps(step, ensure_ascii=False))}]")
     return "".join(parts)
-
-
-def parse_location(text: str) -> Location:
-    """The inverse of `format_location`.
-
-    Raises:
-        ValueError: `text` is no location.
-    """
-    steps: list[str | int] = []
-    at = 0
-    while at < len(text):
-        match = _STEP.match(text, at)
-        if match is None or (match.start(1) == at) != (at == 0 and match.group(1) is not None):
-            raise ValueError(f"{text!r} is not a location, at character {at}")
-        word, index, quoted = match.groups()
-        steps.append(word if word is not None else int(index) if index is not None else json.loads(quoted))
-        at = match.end()
-    return tuple(steps)
 
 
 @dataclass(frozen=True, slots=True)

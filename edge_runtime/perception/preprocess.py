@@ -21,23 +21,6 @@ _KEPT_SIZES = 8
 """Frame sizes whose scratch buffers are kept; cameras on one model rarely have more."""
 
 
-def at_size(spec: InputSpec, height: int, width: int) -> InputSpec:
-    """`spec` with another input size, for graphs that accept several.
-
-    Raises:
-        ConfigError: the graph's size is fixed, or not a multiple of its stride.
-    """
-    if (height, width) == (spec.height, spec.width):
-        return spec
-    if not spec.dynamic:
-        raise ConfigError(
-            f"the model runs at {spec.width}x{spec.height} only, not at {width}x{height}: its input is fixed"
-        )
-    if height % spec.stride or width % spec.stride or min(height, width) < spec.stride:
-        raise ConfigError(f"an input of {width}x{height} is not a multiple of the stride {spec.stride}")
-    return spec.model_copy(update={"height": height, "width": width})
-
-
 def size_feeds(spec: InputSpec, inputs: Sequence[TensorSpec], batch: int) -> dict[str, Tensor]:
     """The second input of a DETR deploy graph, which scales its boxes by the (width, height) it is given.
 
@@ -71,7 +54,7 @@ class Preprocessor:
     and not afterwards. OpenCV's own threads should be off in the process (`cv2.setNumThreads(1)`).
 
     Args:
-        spec: the model's input; `at_size` makes one for another size.
+        spec: the model's input.
     """
 
     def __init__(self, spec: InputSpec) -> None:

@@ -44,8 +44,3 @@ class RateLimit:
             if len(self._windows) > _MAX_KEYS:
                 self._windows.popitem(last=False)
             return held_back if seen < self._burst else None
-
-    def held_back(self) -> int:
-        """Lines held back in windows that no later line has reported yet."""
-        with self._lock:
-            return sum(max(seen - self._burst, 0) for _, seen in self._windows.values())

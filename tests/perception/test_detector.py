@@ -18,7 +18,6 @@ from edge_runtime.perception.backends.base import Tensor
 from edge_runtime.perception.detections import Detections
 from edge_runtime.perception.detector import Detector, Postprocessor
 from edge_runtime.perception.letterbox import fit
-from edge_runtime.perception.preprocess import at_size
 from edge_runtime.sources.frame import Image
 from tests.rigs.detectors import REAL_MODELS, RealModel
 from tests.rigs.graphs import constant_graph
@@ -88,7 +87,9 @@ def test_face_heads_agree(onnx_models: Path, truth: Path) -> None:
 def test_a_dynamic_graph_at_another_size(onnx_models: Path, truth: Path, height: int, width: int) -> None:
     model = REAL_MODELS["yunet"]
     manifest = model.manifest(onnx_models)
-    resized = manifest.model_copy(update={"input": at_size(manifest.input, height, width)})
+    assert manifest.input.dynamic
+    other_size = manifest.input.model_copy(update={"height": height, "width": width})
+    resized = manifest.model_copy(update={"input": other_size})
     usual = real_detector(onnx_models, "yunet").detect(photo(truth, 1296))
     found = Detector(Described(resized), real_backend(onnx_models / model.file)).detect(photo(truth, 1296))
     assert min(overlap(box, found.xyxy) for box in usual.xyxy.tolist()) > 0.7

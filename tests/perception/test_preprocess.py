@@ -13,7 +13,7 @@ from edge_runtime.errors import ConfigError, ImageError, PackageError
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.perception.backends.base import Tensor, TensorSpec
 from edge_runtime.perception.letterbox import fit
-from edge_runtime.perception.preprocess import Preprocessor, at_size, size_feeds
+from edge_runtime.perception.preprocess import Preprocessor, size_feeds
 from edge_runtime.sources.frame import Image
 
 IMAGENET: dict[str, Any] = {"mean": (103.53, 116.28, 123.675), "std": (57.375, 57.12, 58.395)}
@@ -230,19 +230,6 @@ def test_red_arrives_where_the_model_expects_red(layout: str) -> None:
 def test_a_zero_in_std_is_refused() -> None:
     with pytest.raises(ConfigError, match="std"):
         Preprocessor(spec(std=(1.0, 0.0, 1.0)))
-
-
-def test_another_size_only_where_the_graph_takes_it() -> None:
-    fixed = spec()
-    assert at_size(fixed, 96, 128) is fixed
-    with pytest.raises(ConfigError, match="128x96 only"):
-        at_size(fixed, 96, 96)
-    flexible = spec(dynamic=True, stride=32)
-    smaller = at_size(flexible, 64, 96)
-    assert (smaller.height, smaller.width) == (64, 96)
-    assert Preprocessor(smaller).allocate(1).shape == (1, 3, 64, 96)
-    with pytest.raises(ConfigError, match="multiple of the stride 32"):
-        at_size(flexible, 65, 96)
 
 
 def test_a_size_input_is_fed_the_models_own_size() -> None:

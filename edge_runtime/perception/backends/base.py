@@ -1,7 +1,7 @@
 """The backend seam: load once, infer many times, close once, and be honest about what really runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,7 +44,6 @@ class BackendFacts:
     effective: str
     degraded: str | None = None
     threads: int = 0
-    notes: tuple[str, ...] = field(default=())
 
 
 class Backend(Protocol):

@@ -42,7 +42,7 @@ def make_decoder(head: HeadSpec, spec: InputSpec, labels: int) -> HeadDecoder:
 
     Args:
         head: family and parameters.
-        spec: the model's input, for the sizes of its feature maps; `preprocess.at_size` for another size.
+        spec: the model's input, for the sizes of its feature maps.
         labels: entries of the label map.
 
     Raises:
