@@ -71,6 +71,12 @@ def test_a_tentative_track_dies_at_its_first_miss() -> None:
     assert [len(tracks) for tracks in played] == [0, 0, 0, 1]
 
 
+@pytest.mark.parametrize(("shift", "confirmed"), [(12, True), (16, False)])
+def test_a_tentative_track_is_confirmed_by_overlap(shift: float, *, confirmed: bool) -> None:
+    """(30 - s) / (30 + s) times the score of 0.9 must be above 0.3."""
+    assert len(play(Tracker(), [[person(100)], [person(100 + shift)]])[-1]) == confirmed
+
+
 @pytest.mark.parametrize("score", [0.05, 0.3, 0.65])
 def test_doubtful_detections_alone_begin_nothing(score: float) -> None:
     assert all(len(tracks) == 0 for tracks in play(Tracker(), [[person(10, score=score)]] * 10))
