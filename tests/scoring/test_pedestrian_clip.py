@@ -15,8 +15,9 @@ import pytest
 from edge_runtime.authoring.average_precision import average_precision
 from edge_runtime.authoring.coco import CocoBox, Scored
 from edge_runtime.authoring.evaluate import EVALUATION_NMS_IOU, EVALUATION_SCORE
+from edge_runtime.config.node import TrackingConfig
 from edge_runtime.perception.detections import Detections
-from edge_runtime.perception.tracking import TrackerSettings
+from edge_runtime.perception.tracking import TrackerSettings, settings_for
 from tests.bench.bench_tracker import save
 from tests.bench.environments import ROOT, peers
 from tests.rigs import coco_detectors
@@ -28,6 +29,10 @@ from tests.scoring.mot import Rows
 SCENE = Path(__file__).resolve().parent.parent / "data" / "vtest_scene.json"
 INTERVAL_S = vtest.INTERVAL_NS / 1e9
 SLICE = 60
+SETTINGS = {
+    "published": TrackerSettings(),
+    "of the runtime": settings_for(TrackingConfig(), score=0.25),  # both packages' own threshold
+}
 
 Detect = Callable[[str], Sequence[Detections]]
 
@@ -143,25 +148,31 @@ def test_average_precision_of_persons(onnx_models: Path, media: Path, people: Ro
 
 
 @pytest.mark.trial
-def test_identities_against_the_other_tracker(detect: Detect, people: Rows, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_identities_against_the_other_tracker(
+    settings: str, detect: Detect, people: Rows, tmp_path: Path
+) -> None:
     ours, theirs = [], []
     counted = people.counted()
-    print(f"\n{'IDF1':<12} {'ours':>7} {'trackers':>9}")
+    print(f"\n{'IDF1':<12} {'ours':>7} {'trackers':>9}   settings {settings}")
     for source in ("yolox_nano", "yolov8n", "public"):
         found = list(detect(source))
-        ours.append(score(counted, vtest.as_rows(vtest.follow(found))).idf1)
-        theirs.append(score(counted, follow_with_peer(found, tmp_path)).idf1)
+        ours.append(score(counted, vtest.as_rows(vtest.follow(found, SETTINGS[settings]))).idf1)
+        theirs.append(score(counted, follow_with_peer(found, SETTINGS[settings], tmp_path)).idf1)
         print(f"{source:<12} {ours[-1]:7.4f} {theirs[-1]:9.4f}")
     print(f"{'mean':<12} {np.mean(ours):7.4f} {np.mean(theirs):9.4f}")
     assert np.mean(ours) >= np.mean(theirs)
 
 
 @pytest.mark.trial
+@pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("source", ["yolox_nano", "yolov8n", "public"])
-def test_counts_with_real_detections(source: str, detect: Detect, people: Rows, scene: scenes.Scene) -> None:
-    counted = scenes.watch(scene, vtest.follow(detect(source)), INTERVAL_S)
+def test_counts_with_real_detections(
+    source: str, settings: str, detect: Detect, people: Rows, scene: scenes.Scene
+) -> None:
+    counted = scenes.watch(scene, vtest.follow(detect(source), SETTINGS[settings]), INTERVAL_S)
     expected = scenes.expected(scene, people, vtest.FRAMES, INTERVAL_S)
-    print(f"\n{source}: crossings {describe(counted)} for {describe(expected)}")
+    print(f"\n{source}, settings {settings}: crossings {describe(counted)} for {describe(expected)}")
     pooled = sum(expected.crossings.values())
     assert sum(counted.crossings.values()) == pytest.approx(pooled, rel=0.1)
     assert counted.mean_occupancy() == pytest.approx(expected.mean_occupancy(), rel=0.1)
@@ -181,11 +192,12 @@ def precision(found: Sequence[Detections], people: Rows) -> float:
     return average_precision(boxes, dict(enumerate(found, start=1)), scored).at_50
 
 
-def follow_with_peer(found: list[Detections], folder: Path) -> Rows:
+def follow_with_peer(found: list[Detections], settings: TrackerSettings, folder: Path) -> Rows:
     """The same detections through ByteTrack of `trackers`, in its own environment."""
     given, tracked = folder / "detections.npz", folder / "tracks.npz"
     save(given, found)
     command = [str(peers()), "-m", "tests.bench.peers.bytetrack", "follow", str(given), str(tracked)]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    thresholds = [str(settings.high), str(settings.new)]
+    subprocess.run([*command, *thresholds], check=True, capture_output=True, cwd=ROOT)
     table = np.load(tracked)
     return Rows(table["frame"], table["identity"], table["xyxy"], table["score"].astype(np.float64))

@@ -1,6 +1,6 @@
 """The ByteTrack of `trackers` (Roboflow), beside ours. Runs in the bench-only environment.
 
-    python -m tests.bench.peers.bytetrack follow DETECTIONS.npz TRACKS.npz
+    python -m tests.bench.peers.bytetrack follow DETECTIONS.npz TRACKS.npz HIGH NEW
     python -m tests.bench.peers.bytetrack race DETECTIONS.npz
 
 Detections are arrays `frame` (from 1), `xyxy`, `score`, `label`. `follow` writes the tracks as `frame`, `identity`,
@@ -58,9 +58,8 @@ def as_theirs(detections: Detections, low: float) -> Any:
     return supervision.Detections(xyxy=kept.xyxy, confidence=kept.score, class_id=kept.label)
 
 
-def follow(detections: Sequence[Detections], out: Path) -> None:
+def follow(detections: Sequence[Detections], out: Path, config: TrackerSettings) -> None:
     """Track, and write what has an identity."""
-    config = TrackerSettings()
     tracker = peer(config)
     frames, identities, boxes, scores = [], [], [], []
     for frame, found in enumerate(detections, start=1):
@@ -106,6 +105,7 @@ def race(detections: Sequence[Detections]) -> dict[str, list[float]]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # theirs, about its own parts
     if sys.argv[1] == "follow":
-        follow(load(Path(sys.argv[2])), Path(sys.argv[3]))
+        thresholds = TrackerSettings(high=float(sys.argv[4]), new=float(sys.argv[5]))
+        follow(load(Path(sys.argv[2])), Path(sys.argv[3]), thresholds)
     else:
         print(json.dumps(race(load(Path(sys.argv[2])))))
