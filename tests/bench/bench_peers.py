@@ -8,29 +8,16 @@ import json
 import statistics
 import subprocess
 import sys
-import venv
 from pathlib import Path
 from typing import Any
 
+from tests.bench.environments import ROOT, python_of
 from tests.bench.machine import require_shared
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-ENVIRONMENT = ROOT / ".cache" / "ultralytics-venv"
 CONFIG = HERE / "yolov8n_640.yaml"
 PAIRS = 15
 FRAMES = 60
-
-
-def peer_python() -> Path:
-    """The bench-only environment's interpreter; made on the first use."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not (ENVIRONMENT / ".complete").is_file():
-        venv.create(ENVIRONMENT, with_pip=True, clear=True)
-        requirements = str(HERE / "requirements-ultralytics.txt")
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "-r", requirements], check=True)
-        (ENVIRONMENT / ".complete").touch()
-    return python
 
 
 def one(command: list[str]) -> dict[str, Any]:
@@ -62,7 +49,8 @@ def main() -> None:
     shared = require_shared()
     model = str(shared / "data" / "models" / "yolov8n_coco_int8_640.onnx")
     clip = str(shared / "data" / "media" / "vtest.avi")
-    peer = [str(peer_python()), "-m", "tests.bench.peers.ultralytics_predict", model, clip, str(FRAMES)]
+    python = python_of("ultralytics-venv", HERE / "requirements-ultralytics.txt")
+    peer = [str(python), "-m", "tests.bench.peers.ultralytics_predict", model, clip, str(FRAMES)]
     mine = [sys.executable, "-m", "tests.bench.peers.ours", str(CONFIG), str(FRAMES)]
     compare("frames/s, each at its defaults", [*mine, "default"], [*peer, "default"], "fps")
     compare("ms outside the model, one thread", [*mine, "latency"], [*peer, "1"], "outside_ms")
