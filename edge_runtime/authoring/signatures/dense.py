@@ -60,7 +60,8 @@ def _anchored(name: str, tensor: Tensor, channels: int) -> Iterator[Match]:
         outputs=(name,),
         activation=None if probabilities(cube[:, 4:]) else "sigmoid",
     )
-    why = f"{name} is {shape_text(tensor)}: three anchors per cell, a box, objectness and {classes_text(channels - 5)}"
+    what = f"three anchors per cell, a box, objectness and {classes_text(channels - 5)}"
+    why = f"{name} is {shape_text(tensor)}: {what}"
     yield Match(head, "yolov5", channels - 5, certain=True, why=why)
 
 

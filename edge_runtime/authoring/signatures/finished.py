@@ -40,7 +40,7 @@ def finished_matches(observed: Observed) -> Iterator[Match]:
 
 
 def _single(observed: Observed, name: str, tensor: Tensor) -> Iterator[Match]:
-    if tensor.shape[-1] == 7 and tensor.ndim == 4 and tensor.shape[:2] == (1, 1):
+    if tensor.ndim == 4 and tensor.shape[:2] == (1, 1) and tensor.shape[3] == 7:
         head = HeadSpec(family="ssd", outputs=(name,), nms="inside", first_class_id=1)
         why = f"{name} is {shape_text(tensor)}: image, class, score and box in each row (DetectionOutput)"
         yield Match(head, "ssd", None, certain=True, why=why)

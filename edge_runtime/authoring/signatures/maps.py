@@ -43,7 +43,8 @@ def _fastestdet(observed: Observed, name: str, tensor: Tensor) -> Iterator[Match
         return
     classes = tensor.shape[1] - 5
     head = HeadSpec(family="fastestdet", outputs=(name,), strides=(stride,))
-    why = f"{name} is {shape_text(tensor)}: one map of stride {stride} with objectness, box and {classes_text(classes)}"
+    what = f"one map of stride {stride} with objectness, box and {classes_text(classes)}"
+    why = f"{name} is {shape_text(tensor)}: {what}"
     yield Match(head, "fastestdet", classes, certain=True, why=why)
 
 
@@ -167,7 +168,8 @@ def _nanodet(observed: Observed, named: list[Named]) -> Iterator[Match]:
         activation="sigmoid" if raw else None,
     )
     kind = "picodet" if len(strides) == 4 else "nanodet"
-    why = f"scores of {classes_text(classes)} and 4 x {bins // 4} bins for each of the strides {', '.join(map(str, strides))}"
+    levels = ", ".join(map(str, strides))
+    why = f"scores of {classes_text(classes)} and 4 x {bins // 4} bins for each of the strides {levels}"
     yield Match(head, kind, classes, certain=True, why=why)
 
 
