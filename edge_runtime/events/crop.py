@@ -5,7 +5,7 @@ import math
 import cv2
 import numpy as np
 
-from edge_runtime.events.geometry import Float64Array
+from edge_runtime.geometry import Float64Array
 from edge_runtime.sources.frame import Image
 
 QUALITIES = (88, 70, 45)

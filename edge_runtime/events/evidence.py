@@ -18,7 +18,7 @@ from pathlib import Path
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.events.crop import cut, encode_bounded
-from edge_runtime.events.geometry import Float64Array
+from edge_runtime.geometry import Float64Array
 from edge_runtime.protocol import EvidenceRef
 from edge_runtime.sources.frame import Image
 
