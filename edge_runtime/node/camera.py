@@ -139,7 +139,7 @@ class CameraDesk:
         self.frames["evaluated"] += 1
         self.nonfinite += detections.nonfinite
         if frame.epoch != self._epoch:
-            # ids, velocities and ages of another epoch mean nothing in this one (bug kind 13)
+            # ids, velocities and ages of another epoch mean nothing in this one
             self._epoch = frame.epoch
             self._tracker = Tracker(self._tracking)
         begun = self._clock.monotonic_ns()

@@ -1,7 +1,7 @@
 """Which waiting frames go into the next inference: fair between cameras, and never past a frame's slack.
 
 Pure: the time is passed in. The planner is work-conserving: an idle model is never kept waiting to fill a batch,
-because frames already gather while the model is busy; so a batch adds no waiting of its own (R000-51).
+because frames already gather while the model is busy; so a batch adds no waiting of its own.
 """
 
 from collections.abc import Sequence
