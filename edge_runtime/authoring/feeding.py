@@ -18,6 +18,7 @@ from edge_runtime.perception.detector import Detector
 from edge_runtime.qualification.recognition import (
     LEAST_SCORE,
     Sighting,
+    blind,
     known_objects,
     look,
     support,
@@ -68,7 +69,9 @@ def choose_feeding(
         why = f"{first.source}; the labels name nothing that the reference scenes show, so this is untested"
         return Feeding(first, (), (guess("input.preprocessing", describe(first), why),))
     tried = {first: tuple(sightings)}
-    for other in variants(kind, dtype):
+    understood = not blind(sightings) and all(sighting.seen for sighting in sightings if sighting.reliable)
+    # Where the usual way is understood well, only the colour order is left to ask.
+    for other in [swapped(first)] if understood else variants(kind, dtype):
         with contextlib.suppress(DecodeError):  # fed like that, its outputs are not even probabilities
             tried[other] = tuple(_look(draft(other), backend))
     best = max(tried, key=lambda convention: support(tried[convention]))

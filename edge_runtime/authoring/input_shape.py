@@ -23,7 +23,6 @@ from edge_runtime.qualification.sizes import (
     SizeProbe,
     loaded,
     plausible_sizes,
-    why_not_as_declared,
 )
 
 _STRIDES: Final = (32, 64, 128, 4, 1)
@@ -89,10 +88,15 @@ def _shape_input(graph: GraphFacts, path: Path, wanted: Size | None, *, repair: 
     if height is None or width is None:
         return shaper.choose((height, width))
     size = (height, width)
-    reason = why_not_as_declared(graph.weights, image, size, declared.dims[0] or 1)
-    odd = min(size) < LEAST_SIDE or (declared.dims[0] or 1) > 1
-    if reason is None and not odd:
-        return shaper.as_declared(size)
+    batch = declared.dims[0] or 1
+    try:
+        outputs = _run(graph.weights, image, size, batch)
+    except BackendError as error:
+        reason: str | None = str(error)
+    else:
+        reason = None
+        if min(size) >= LEAST_SIDE and batch == 1:
+            return shaper.as_declared(size, outputs)
     return shaper.repaired(size, reason) if repair else shaper.unrepaired(size, reason)
 
 
@@ -106,13 +110,13 @@ class _Shaper:
             (stated,) if isinstance(stated, int) and 1 <= stated <= 256 else ()
         )
 
-    def as_declared(self, size: Size) -> Shaped:
+    def as_declared(self, size: Size, outputs: dict[str, Tensor]) -> Shaped:
         """The declaration holds."""
         return Shaped(
             self._graph.weights,
             self._image,
             size,
-            _run(self._graph.weights, self._image, size),
+            outputs,
             size,
             open_batch=self._batch is None,
             findings=(sure("input.size", _text(size), "declared by the file, and the graph ran at it"),),
@@ -258,9 +262,9 @@ def _dynamic(stride: int | None, why: str) -> Finding:
     return sure("input.dynamic", what, why)
 
 
-def _run(weights: bytes, image: ImageInput, size: Size) -> dict[str, Tensor]:
+def _run(weights: bytes, image: ImageInput, size: Size, batch: int = 1) -> dict[str, Tensor]:
     with loaded(weights) as backend:
-        results = backend.infer(image.feeds(backend, size))
+        results = backend.infer(image.feeds(backend, size, batch))
         return {spec.name: result for spec, result in zip(backend.outputs, results, strict=True)}
 
 
