@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from av.packet import Packet
+from av.video.stream import VideoStream
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.config.source import HttpSource, V4l2Source
 from edge_runtime.sources import SourceRunner, SourceState, open_source
 from edge_runtime.sources.address import address_of
+from edge_runtime.sources.arrival import Arrival
 from edge_runtime.sources.pyav import PyavReader
 from tests.rigs.cameras import (
     MjpegCamera,
@@ -286,3 +289,23 @@ def test_a_reader_that_was_away_skips_to_the_newest_picture(camera: MjpegCamera)
     reader.close()
     assert skipped >= 20
     assert begin - 2 <= given + skipped <= camera.sent
+
+
+def test_a_picture_is_captured_when_it_arrives_not_when_it_is_decoded(
+    camera: MjpegCamera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode = PyavReader._decode
+
+    def slowly(reader: PyavReader, packet: "Packet[VideoStream]", arrival: Arrival) -> None:
+        time.sleep(0.03)
+        decode(reader, packet, arrival)
+
+    monkeypatch.setattr(PyavReader, "_decode", slowly)
+    camera.interval_s = 0.06
+    config = HttpSource(kind="http", url=camera.url)
+    reader = PyavReader(address_of(config, Path()), SystemClock(), threading.Event())
+    for _ in range(4):
+        grab = reader.read()
+        assert grab is not None
+        assert SystemClock().monotonic_ns() - grab.capture_ns >= 30_000_000
+    reader.close()
