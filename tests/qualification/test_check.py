@@ -1,5 +1,7 @@
 """A check calls healthy packages fit and names what is wrong with the others."""
 
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -255,3 +257,85 @@ def test_a_graph_that_fails_only_when_it_runs_is_named(changed: MakeChanged) -> 
 
     report = check(changed(FAST, manifest=lambda data: data["head"].update(outputs=["y"]), weights=fail))
     assert errors(report)[0] in ("does-not-load", "does-not-run")
+
+
+def after(output: int, operator: str, factor: float) -> tuple[Any, Any]:
+    """A change of one output by a constant, and the manifest's new name for it."""
+
+    def graph(model: onnx.ModelProto) -> None:
+        name = model.graph.output[output].name
+        model.graph.initializer.append(helper.make_tensor("factor", TensorProto.FLOAT, [], [factor]))
+        model.graph.node.append(helper.make_node(operator, [name, "factor"], ["changed"]))
+        model.graph.output[output].name = "changed"
+
+    def manifest(data: dict[str, Any]) -> None:
+        data["head"]["outputs"][output] = "changed"
+
+    return graph, manifest
+
+
+def rename_golden(directory: Path, old: str, new: str) -> None:
+    """Records the outputs of every golden vector under another name."""
+    data = json.loads((directory / "manifest.json").read_text())
+    for vector in data["golden"]:
+        path = directory / vector["outputs"]
+        with np.load(path) as arrays:
+            kept = {name.replace(old, new): arrays[name] for name in arrays.files}
+        np.savez(path, **kept)
+        vector["outputs_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (directory / "manifest.json").write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("output", "operator", "factor", "code"),
+    [(0, "Mul", 0.8, "golden-detections-differ"), (1, "Mul", 0.1, "empty-output")],
+    ids=["boxes", "scores"],
+)
+def test_finished_boxes_are_compared_as_detections(
+    changed: MakeChanged, output: int, operator: str, factor: float, code: str
+) -> None:
+    graph, manifest = after(output, operator, factor)
+    directory = changed(FINISHED, manifest=manifest, weights=graph)
+    old = "detection_boxes:0" if output == 0 else "detection_scores:0"
+    rename_golden(directory, old, "changed")
+    report = check(directory)
+    assert code in errors(report)
+
+
+def test_an_output_of_another_shape_than_recorded_is_named(changed: MakeChanged) -> None:
+    directory = changed(FAST)
+    data = json.loads((directory / "manifest.json").read_text())
+    for vector in data["golden"]:
+        path = directory / vector["outputs"]
+        with np.load(path) as arrays:
+            kept = {name: arrays[name] for name in arrays.files}
+        kept["758@shape"] = np.array([1, 85, 44, 11])
+        np.savez(path, **kept)
+        vector["outputs_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (directory / "manifest.json").write_text(json.dumps(data))
+    report = check(directory)
+    assert errors(report) == ["golden-differs", "golden-differs"]
+    assert "1x85x22x22 instead of 1x85x44x11" in report.problems[0].text
+
+
+def test_a_golden_vector_that_is_none_is_named(changed: MakeChanged) -> None:
+    directory = changed(FAST)
+    data = json.loads((directory / "manifest.json").read_text())
+    vector = data["golden"][0]
+    (directory / vector["outputs"]).write_bytes(b"rubbish")
+    vector["outputs_sha256"] = hashlib.sha256(b"rubbish").hexdigest()
+    (directory / "manifest.json").write_text(json.dumps(data))
+    assert errors(check(directory)) == ["golden-unusable"]
+
+
+def test_a_golden_vector_may_start_at_a_tensor(changed: MakeChanged) -> None:
+    directory = changed(FAST)
+    data = json.loads((directory / "manifest.json").read_text())
+    for vector in data["golden"]:
+        path = directory / vector["inputs"]
+        with np.load(path) as arrays:
+            kept = {name: arrays[name] for name in arrays.files if name != "@picture"}
+        np.savez(path, **kept)
+        vector["inputs_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (directory / "manifest.json").write_text(json.dumps(data))
+    assert check(directory).fit
