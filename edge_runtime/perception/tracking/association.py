@@ -8,6 +8,7 @@ import numpy as np
 from edge_runtime.perception.detections import IntArray
 from edge_runtime.perception.tracking.assignment import assign
 from edge_runtime.perception.tracking.measured import Measured
+from edge_runtime.perception.tracking.motion import corners
 from edge_runtime.perception.tracking.overlap import Similarity, pairwise_iou
 from edge_runtime.perception.tracking.population import Population
 
@@ -19,7 +20,7 @@ _GATE_TENTATIVE = 0.3
 _NONE = np.zeros(0, np.int64)
 
 
-def associate(tracks: Population, measured: Measured, last_frame: int) -> tuple[IntArray, IntArray]:
+def associate(tracks: Population, measured: Measured, last_ns: int) -> tuple[IntArray, IntArray]:
     """Matches predicted tracks with the detections of this frame.
 
     A track is matched with detections of its own label only.
@@ -27,7 +28,7 @@ def associate(tracks: Population, measured: Measured, last_frame: int) -> tuple[
     Args:
         tracks: at least one, predicted to the time of this frame.
         measured: at least one detection.
-        last_frame: number of the evaluated frame before this one.
+        last_ns: media time of the evaluated frame before this one.
 
     Returns:
         For each track the index of its detection, or -1; and the confident detections that nobody took.
@@ -41,7 +42,7 @@ def associate(tracks: Population, measured: Measured, last_frame: int) -> tuple[
     source[row] = column
     if confident < len(measured):
         free = source[:confirmed] < 0
-        free &= tracks.seen_frame[:confirmed] == last_frame
+        free &= tracks.seen_ns[:confirmed] == last_ns
         recent = free.nonzero()[0]
         if len(recent):
             row, doubtful = assign(overlap[:, confident:].take(recent, axis=0), _GATE_DOUBTFUL)
@@ -61,8 +62,7 @@ def associate(tracks: Population, measured: Measured, last_frame: int) -> tuple[
 
 
 def _overlap(tracks: Population, measured: Measured) -> Similarity:
-    overlap = pairwise_iou(tracks.motion.corners(), measured.corners)
-    label = measured.label[0]
-    if np.count_nonzero(measured.label != label) or np.count_nonzero(tracks.label != label):
+    overlap = pairwise_iou(corners(tracks.motion.state[0]), measured.xyxy.T)
+    if np.count_nonzero(measured.label == tracks.only_label) < len(measured):
         overlap *= tracks.label[:, None] == measured.label
     return overlap

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edge_runtime.perception.detections import Detections, FloatArray, IntArray
-from edge_runtime.perception.tracking.motion import SMALLEST_SIDE, Array, centres, corners
+from edge_runtime.perception.tracking.motion import SMALLEST_SIDE, Array, centres
 from edge_runtime.perception.tracking.settings import TrackerSettings
 
 _LARGEST_COORDINATE = 100_000.0
@@ -22,7 +22,6 @@ class Measured:
         label: (N,) int64.
         confident: how many score at least `high`; these come first.
         box: (2, 2, N) float64 centres and sizes.
-        corners: (4, N) float64 rows x1, y1, x2, y2.
     """
 
     xyxy: FloatArray
@@ -30,7 +29,6 @@ class Measured:
     label: IntArray
     confident: int
     box: Array
-    corners: Array
 
     def __len__(self) -> int:
         return len(self.score)
@@ -51,11 +49,11 @@ def usable(detections: Detections, settings: TrackerSettings) -> Measured:
     if np.count_nonzero(high[:confident]) < confident:
         order = np.concatenate([high.nonzero()[0], (~high).nonzero()[0]])
         xyxy, score, label = xyxy.take(order, axis=0), score.take(order), label.take(order)
-    box = centres(xyxy.T.astype(np.float64))
+    box = centres(xyxy.T)
     wide = box[1] >= SMALLEST_SIDE
     if np.count_nonzero(wide) < wide.size:
         index = wide.all(axis=0).nonzero()[0]
         xyxy, score, label = xyxy.take(index, axis=0), score.take(index), label.take(index)
         box = box.take(index, axis=2)
         confident = np.count_nonzero(score >= settings.high)
-    return Measured(xyxy, score, label, int(confident), box, corners(box))
+    return Measured(xyxy, score, label, int(confident), box)

@@ -92,10 +92,6 @@ class Motion:
         self.covariance[2] -= velocity_gain * self.covariance[1]
         self.covariance[:2] *= 1 - position_gain
 
-    def corners(self) -> Array:
-        """The boxes as (4, N): rows x1, y1, x2, y2."""
-        return corners(self.state[0])
-
     def select(self, index: npt.NDArray[np.int64]) -> "Motion":
         """The filters at `index`, in that order."""
         return Motion(self._table.take(index, axis=1))
@@ -121,17 +117,17 @@ def _step(seconds: float) -> Array:
     )
 
 
-def corners(box: Array) -> Array:
-    """Boxes (2, 2, N) as centres and sizes → (4, N) rows x1, y1, x2, y2."""
+def corners(box: Array) -> npt.NDArray[np.float32]:
+    """Boxes (2, 2, N) as centres and sizes → (4, N) float32 rows x1, y1, x2, y2."""
     half = box[1] * 0.5
-    result = np.empty((4, box.shape[-1]))
-    np.subtract(box[0], half, out=result[:2])
-    np.add(box[0], half, out=result[2:])
+    result = np.empty((4, box.shape[-1]), np.float32)
+    np.subtract(box[0], half, out=result[:2], casting="same_kind")
+    np.add(box[0], half, out=result[2:], casting="same_kind")
     return result
 
 
-def centres(corner: Array) -> Array:
-    """Boxes (4, N) as rows x1, y1, x2, y2 → (2, 2, N) centres and sizes."""
+def centres(corner: npt.NDArray[np.float32]) -> Array:
+    """Boxes (4, N) as float32 rows x1, y1, x2, y2 → (2, 2, N) centres and sizes."""
     box = np.empty((2, 2, corner.shape[-1]))
     np.subtract(corner[2:], corner[:2], out=box[1])
     np.multiply(box[1], 0.5, out=box[0])

@@ -6,20 +6,19 @@ import numpy.typing as npt
 Similarity = npt.NDArray[np.float32]
 
 
-def pairwise_iou(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Similarity:
+def pairwise_iou(first: Similarity, second: Similarity) -> Similarity:
     """Intersection over union of all pairs.
 
     In single precision, which halves the time of 100 x 100 pairs and is good to 0.01 px up to 100,000 px.
 
     Args:
-        first: (4, N) rows x1, y1, x2, y2.
-        second: (4, M) likewise, each with an area in single precision.
+        first: (4, N) float32 rows x1, y1, x2, y2.
+        second: (4, M) likewise, each with an area.
 
     Returns:
         (N, M) float32 in 0..1.
     """
-    rows = first.astype(np.float32)[:, :, None]
-    columns = second.astype(np.float32)[:, None]
+    rows, columns = first[:, :, None], second[:, None]
     sides = np.minimum(rows[2:], columns[2:])  # (2, N, M): right and lower edges, then widths and heights
     sides -= np.maximum(rows[:2], columns[:2])
     np.maximum(sides, 0, out=sides)

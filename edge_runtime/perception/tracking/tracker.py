@@ -36,7 +36,6 @@ class Tracker:
         self._settings = settings if settings is not None else TrackerSettings()
         self._lost_ns = round(self._settings.lost * NS_PER_S)
         self._coast_ns = round(self._settings.coast * NS_PER_S)
-        self._bridged = 1 if self._coast_ns else 0
         self.reset()
 
     def reset(self) -> None:
@@ -58,29 +57,29 @@ class Tracker:
 
         Returns:
             Confirmed tracks in ascending order of their ids: those matched in this frame with the detection's
-            own box (`seen`), and those unseen for up to `config.coast` seconds, or for one frame where frames
+            own box (`seen`), and those unseen for up to `settings.coast` seconds, or for one frame where frames
             are rarer than that, with the predicted box; with a `coast` of 0 only the former.
 
         Raises:
             ValueError: `media_ns` lies before the last frame's; a new epoch needs a new tracker.
         """
-        elapsed_ns = 0 if self._media_ns is None else media_ns - self._media_ns
-        if elapsed_ns < 0:
+        last_ns = media_ns if self._media_ns is None else self._media_ns
+        if media_ns < last_ns:
             raise ValueError(
-                f"media time went back by {-elapsed_ns / NS_PER_S:.3f} s within one tracker: "
+                f"media time went back by {(last_ns - media_ns) / NS_PER_S:.3f} s within one tracker: "
                 "start a new one when the source begins a new epoch"
             )
         self._media_ns = media_ns
-        last_frame = self._frame
         self._frame += 1
         tracks = self._tracks
         measured = usable(detections, self._settings)
-        self._forget(media_ns)
+        # Before matching: after a gap longer than `lost` nobody may inherit an old id.
+        tracks.forget(media_ns - self._lost_ns)
         if len(tracks):
-            tracks.motion.predict(elapsed_ns / NS_PER_S, tracks.seen_frame == last_frame)
+            tracks.motion.predict((media_ns - last_ns) / NS_PER_S, tracks.seen_ns == last_ns)
         if len(tracks) and len(measured):
-            source, unmatched = associate(tracks, measured, last_frame)
-            tracks.update(measured, source, self._frame, media_ns)
+            source, unmatched = associate(tracks, measured, last_ns)
+            tracks.update(measured, source, media_ns)
         else:
             source = np.full(len(tracks), -1)
             unmatched = np.arange(measured.confident)
@@ -89,14 +88,8 @@ class Tracker:
         if len(unmatched):
             source = self._begin(measured, unmatched, source, media_ns)
         if tracks.confirmed < len(tracks):
-            tracks.confirm(self._settings.confirm)
-        return self._report(measured, source, media_ns)
-
-    def _forget(self, media_ns: int) -> None:
-        """Before matching: after a gap longer than `lost` nobody may inherit an old id."""
-        recent = self._tracks.seen_ns >= media_ns - self._lost_ns
-        if np.count_nonzero(recent) < len(recent):
-            self._tracks.keep(recent.nonzero()[0])
+            tracks.confirm(self._frame, self._settings.confirm)
+        return self._report(measured, source, min(media_ns - self._coast_ns, last_ns))
 
     def _drop_tentative(self, source: IntArray) -> IntArray:
         """Drops the tentative tracks that were missed."""
@@ -116,12 +109,11 @@ class Tracker:
             source = np.concatenate([source, born])
         return source
 
-    def _report(self, measured: Measured, source: IntArray, media_ns: int) -> Tracks:
+    def _report(self, measured: Measured, source: IntArray, since_ns: int) -> Tracks:
+        """The confirmed tracks that were seen since `since_ns`, or in this very frame where none may coast."""
         tracks = self._tracks
-        confirmed = tracks.confirmed
-        shown = tracks.seen_ns[:confirmed] >= media_ns - self._coast_ns
-        shown |= tracks.seen_frame[:confirmed] >= self._frame - self._bridged
-        index = shown.nonzero()[0]
+        shown = tracks.seen_ns >= since_ns if self._coast_ns else source >= 0
+        index = shown[: tracks.confirmed].nonzero()[0]
         source = source.take(index)
         seen = source >= 0
         return Tracks(

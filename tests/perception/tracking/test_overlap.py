@@ -19,7 +19,7 @@ def test_agrees_with_the_definition(seed: int, first_count: int, second_count: i
         return np.concatenate([corner, corner + rng.uniform(2, 900, (count, 2))], axis=1)
 
     first, second = boxes(first_count), boxes(second_count)
-    found = pairwise_iou(first.T, second.T)
+    found = pairwise_iou(first.T.astype(np.float32), second.T.astype(np.float32))
     assert found.shape == (first_count, second_count)
     np.testing.assert_allclose(found, iou(first, second), atol=2e-4)
 
@@ -35,5 +35,5 @@ def test_agrees_with_the_definition(seed: int, first_count: int, second_count: i
     ],
 )
 def test_table(other: tuple[float, ...], expected: float) -> None:
-    box = np.array([[0.0, 0.0, 10.0, 10.0]]).T
-    assert pairwise_iou(box, np.array([other], np.float64).T)[0, 0] == pytest.approx(expected, abs=1e-6)
+    box = np.array([[0, 0, 10, 10]], np.float32).T
+    assert pairwise_iou(box, np.array([other], np.float32).T)[0, 0] == pytest.approx(expected, abs=1e-6)
