@@ -1,14 +1,10 @@
 """`edge-runtime run`: cameras, models and rules of one configuration, until they end or are told to."""
 
 import contextlib
-import json
-import signal
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +13,7 @@ from edge_runtime.errors import EdgeRuntimeError
 if TYPE_CHECKING:
     from edge_runtime.annotation import Recorder, RecorderStatus
     from edge_runtime.config import LoadedConfig
-    from edge_runtime.node import Node, ReadyModel, RunSnapshot
+    from edge_runtime.node import ReadyModel, RunSnapshot
     from edge_runtime.telemetry.metrics import Metrics
 
 SWITCH_INTERVAL_S = 0.0005
@@ -59,6 +55,8 @@ def run(
 
     from edge_runtime.cli.live import live_view, print_summary
     from edge_runtime.cli.manifests import manifest_problems, readable_manifests
+    from edge_runtime.cli.outputs import refuse_collisions, summary_json, write_summary
+    from edge_runtime.cli.stopper import Stopper
     from edge_runtime.config import load_config
     from edge_runtime.events import NdjsonSink
     from edge_runtime.node import Node, load_models
@@ -69,7 +67,11 @@ def run(
     cv2.setNumThreads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     target = events if events is not None else _events_file(loaded)
+    refuse_collisions(
+        config, {"events": target, "annotate": annotate, "contact-sheet": sheet, "summary": summary}
+    )
     with contextlib.ExitStack() as stack:
+        stopper = stack.enter_context(Stopper())
         sinks = [NdjsonSink(target)] if target is not None else []
         for sink in sinks:
             stack.callback(sink.close)
@@ -83,16 +85,15 @@ def run(
         for recorder in recorders.values():
             stack.callback(recorder.close)
         node = Node(loaded, models, sinks=sinks, observers=recorders, metrics=numbers, max_frames=max_frames)
-        with (
-            _stopping_on_signals(node),
-            live_view(node, quiet=target == "-", title=loaded.config.device.name),
-        ):
+        stopper.attach(node.request_stop)
+        with live_view(node, quiet=target == "-", title=loaded.config.device.name):
             result = node.run()
-        troubles = [f"{sink.failed} events lost: {sink.trouble}" for sink in sinks if sink.failed]
         drawn = {name: recorder.close() for name, recorder in recorders.items()}
-        troubles += [status.error for status in drawn.values() if status.error]
+    troubles = [f"{sink.failed} events lost: {sink.trouble}" for sink in sinks if sink.failed]
+    troubles += [status.error for status in drawn.values() if status.error]
     if summary is not None:
-        _write_summary(summary, result)
+        lost = sum(sink.failed for sink in sinks)
+        troubles += write_summary(summary, summary_json(result, events_lost=lost))
     print_summary(
         result,
         to_stderr=target == "-",
@@ -206,52 +207,3 @@ def _recorders(
 def _own(path: Path, camera: str, *, alone: bool) -> Path:
     """The path itself for a single camera, else with the camera's name before the suffix."""
     return path if alone else path.with_name(f"{path.stem}-{camera}{path.suffix}")
-
-
-@contextlib.contextmanager
-def _stopping_on_signals(node: "Node") -> Iterator[None]:
-    """The first SIGINT or SIGTERM ends the run cleanly; a second one falls back to Python's own handling."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        node.request_stop()
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def summary_json(result: "RunSnapshot") -> dict[str, Any]:
-    """The run as plain data, for `--summary` and for tests."""
-    return {
-        "seconds": round(result.seconds, 3),
-        "frames": result.frames,
-        "fps": round(result.fps, 2),
-        "interrupted": result.interrupted,
-        "cameras": {name: asdict(camera) for name, camera in result.cameras.items()},
-        "models": {name: asdict(model) for name, model in result.models.items()},
-        "stages_ms": {
-            name: {
-                "count": s.count,
-                "total": round(s.total_ms, 3),
-                "p50": round(s.p50_ms, 4),
-                "p95": round(s.p95_ms, 4),
-                "p99": round(s.p99_ms, 4),
-            }
-            for name, s in result.stages.items()
-        },
-    }
-
-
-def _write_summary(path: Path, result: "RunSnapshot") -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(summary_json(result), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise RunFailed(f"{path}: the summary cannot be written: {error.strerror}") from error
