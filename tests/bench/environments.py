@@ -20,7 +20,16 @@ def python_of(name: str, requirements: Path) -> Path:
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if not complete.is_file() or complete.read_text(encoding="ascii") != wanted:
         venv.create(folder, with_pip=True, clear=True)
-        install = ["-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "-r", str(requirements)]
+        install = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+            str(requirements),
+        ]
         subprocess.run([str(python), *install], check=True)
         complete.write_text(wanted, encoding="ascii")
     return python
