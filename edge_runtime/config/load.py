@@ -14,6 +14,7 @@ from edge_runtime.config.checks import Finding, cross_checks
 from edge_runtime.config.document import Document, Unreadable, read_document
 from edge_runtime.config.node import NodeConfig
 from edge_runtime.config.problem import InvalidConfig, Location, Problem
+from edge_runtime.config.regular_file import NotRegularError, open_regular
 from edge_runtime.config.secrets import Resolved, resolve_references, without_secrets
 from edge_runtime.config.sentences import findings
 from edge_runtime.config.words import kind_of
@@ -105,12 +106,14 @@ def _read(path: Path) -> str:
         Unreadable: there is no such file, or it holds no text.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise Unreadable(Problem("there is no such file; edge-runtime config init writes one")) from None
     except IsADirectoryError:
         raise Unreadable(Problem("is a folder; name the configuration file in it")) from None
+    except NotRegularError as error:
+        raise Unreadable(Problem(f"is {error.kind}; name a configuration file")) from None
     except (OSError, ValueError) as error:
         raise Unreadable(Problem(f"cannot be read: {getattr(error, 'strerror', None) or error}")) from None
     if len(raw) > MAX_FILE_BYTES:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from edge_runtime.config.problem import Location, visible
+from edge_runtime.config.regular_file import NotRegularError, open_regular
 from edge_runtime.telemetry import MASK, redact_patterns, register_secret, split_user_information
 
 MAX_SECRET_BYTES = 64 * 1024
@@ -120,10 +121,13 @@ class _Resolver:
     def _from_file(self, name: str, at: Location) -> str | None:
         path = self._base / Path(name).expanduser()
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 mode = os.fstat(file.fileno()).st_mode
                 raw = file.read(MAX_SECRET_BYTES + 1)
             text = raw.decode()
+        except NotRegularError as error:
+            self._problem(at, f"the secret file {visible(name)} is {error.kind}; name a file")
+            return None
         except OSError as error:
             self._problem(at, f"the secret file {visible(name)} cannot be read: {error.strerror or error}")
             return None

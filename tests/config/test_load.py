@@ -1,6 +1,7 @@
 import copy
 import json
 import os
+import socket
 from collections.abc import Callable
 from datetime import time
 from pathlib import Path
@@ -176,20 +177,27 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         "f: there is no such file; edge-runtime config init writes one"
     ]
     assert _problems(Path("a\0b")) == ["f: cannot be read: embedded null byte"]
-    assert _problems(Path("/dev/zero")) == ["f: is larger than 1024 KiB: this is no configuration file"]
+    assert _problems(Path("/dev/zero")) == ["f: is a character device; name a configuration file"]
+    large = tmp_path / "large.yaml"
+    large.write_bytes(b"#" * (1024 * 1024 + 1))
+    assert _problems(large) == ["f: is larger than 1024 KiB: this is no configuration file"]
     loop = tmp_path / "loop.yaml"
     loop.symlink_to(loop)
     assert _problems(loop) == ["f: cannot be read: Too many levels of symbolic links"]
 
 
-def test_a_file_read_from_a_pipe(valid: dict[str, Any]) -> None:
-    reading, writing = os.pipe()
-    os.write(writing, json.dumps(valid).encode())
-    os.close(writing)
+def test_a_pipe_or_a_socket_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.yaml")
+    assert _problems(tmp_path / "fifo.yaml") == ["f: is a pipe; name a configuration file"]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        assert _problems(tmp_path / "s") == ["f: is a socket; name a configuration file"]
+    reading, writing = os.pipe()  # never closed by its writer
     try:
-        assert "dock" in load_config(f"/dev/fd/{reading}").config.cameras
+        assert _problems(Path(f"/dev/fd/{reading}")) == ["f: is a pipe; name a configuration file"]
     finally:
         os.close(reading)
+        os.close(writing)
 
 
 def test_the_digest_is_of_the_content_not_of_its_form(valid: dict[str, Any], write: Write) -> None:

@@ -72,6 +72,8 @@ def test_a_secret_file_loses_its_last_line_end_only(content: bytes, value: str, 
         ("${file:nothing}", "the secret file nothing is empty"),
         ("${file:newline}", "the secret file newline is empty"),
         ("${file:large}", f"the secret file large is larger than {MAX_SECRET_BYTES} bytes"),
+        ("${file:fifo}", "the secret file fifo is a pipe; name a file"),
+        ("${file:/dev/zero}", "the secret file /dev/zero is a character device; name a file"),
         ("${file:a\0b}", "the secret file a\\u0000b is not UTF-8 text"),
     ],
 )
@@ -83,6 +85,7 @@ def test_references_that_lead_nowhere(text: str, problem: str, tmp_path: Path) -
         ("large", b"x" * 70_000),
     ):
         _secret(tmp_path / name, content)
+    os.mkfifo(tmp_path / "fifo")
     value, problems, _ = _resolve(text, tmp_path, EMPTY="")
     assert problems == [problem]
     assert value == text
