@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S
+from edge_runtime.config.regular_file import special_kind
 from edge_runtime.config.source import FileSource, HttpSource, RtspSource, V4l2Source
 from edge_runtime.sources.reader import SourceRefused
 from edge_runtime.sources.redact import name_of, scheme_of, with_user
@@ -55,7 +56,7 @@ def file_address(path: str, base: Path, stream: int = 0) -> Address:
     """A video file, relative to `base`, checked as far as can be without decoding.
 
     Raises:
-        SourceRefused: there is no such file, or it is a folder, or empty, or may not be read.
+        SourceRefused: there is no such file, or it is a folder, a pipe, a device or empty, or may not be read.
     """
     if scheme_of(path) and "://" in path:
         raise SourceRefused(f"{path} is a URL, not a file; use kind: rtsp or kind: http")
@@ -63,7 +64,13 @@ def file_address(path: str, base: Path, stream: int = 0) -> Address:
     try:
         if full.is_dir():
             raise SourceRefused(f"{path} is a folder, not a video; kind: images reads a folder of pictures")
-        if full.stat().st_size == 0 and full.is_file():
+        found = full.stat()
+        kind = special_kind(found.st_mode)
+        if kind is not None:  # opening a pipe waits until somebody writes to it
+            raise SourceRefused(
+                f"{path} is {kind}, not a video file; kind: v4l2 reads a camera, kind: gstreamer other devices"
+            )
+        if found.st_size == 0 and full.is_file():
             raise SourceRefused(f"{path} is empty: copy or record it again")
     except FileNotFoundError:
         raise SourceRefused(f"{path} does not exist (looked for {full})") from None

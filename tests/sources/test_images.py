@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import cv2
@@ -95,6 +96,7 @@ def test_another_size_is_another_epoch(tmp_path: Path) -> None:
         ("file", "is not a folder; kind: file"),
         ("empty", "holds no picture"),
         ("junk", "none of them is a picture"),
+        ("pipe", "holds no picture"),
     ],
 )
 def test_no_folder_of_pictures_is_one_sentence(tmp_path: Path, kind: str, sentence: str) -> None:
@@ -105,6 +107,8 @@ def test_no_folder_of_pictures_is_one_sentence(tmp_path: Path, kind: str, senten
         path.mkdir()
     if kind == "junk":
         (path / "a.png").write_bytes(b"junk")
+    if kind == "pipe":
+        os.mkfifo(path / "a.png")
     runner = folder(path)
     assert drain(runner) == []
     assert runner.status().state is SourceState.FAILED

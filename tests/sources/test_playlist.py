@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,7 @@ def test_a_clip_that_is_cut_off_is_told_and_the_next_one_plays(clips: Path, tmp_
         ([{"path": "none.mp4"}], "none.mp4 does not exist"),
         ([{"path": "a.mp4"}, {"path": "none.mp4"}], "none.mp4 does not exist"),
         ([{"path": "a.mp4", "start": 50}], "clips[0]: a.mp4 has no frame after 50 s"),
+        ([{"path": "a.mp4"}, {"path": "fifo.mp4"}], "fifo.mp4 is a pipe, not a video file"),
         ([{"path": "junk.mp4"}], "junk.mp4 is not a video that can be read"),
     ],
 )
@@ -125,6 +127,7 @@ def test_a_composition_that_cannot_be_played_is_refused(
     clips: Path, items: list[dict[str, object]], sentence: str
 ) -> None:
     (clips / "junk.mp4").write_bytes(b"junk" * 100)
+    os.mkfifo(clips / "fifo.mp4")
     runner = playlist(clips, *items)
     assert drain(runner) == []
     assert runner.status().state is SourceState.FAILED

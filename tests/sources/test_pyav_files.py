@@ -1,5 +1,7 @@
 """Acceptance 4: every odd clip gives its true frames or one clear sentence."""
 
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -193,6 +195,22 @@ def test_what_is_no_video_is_refused_in_one_sentence(tmp_path: Path, kind: str, 
     assert status.error.startswith(path.name)
     assert sentence in status.error
     assert "\n" not in status.error
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "character device"])
+def test_what_is_no_file_is_refused_instead_of_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "clip.mp4"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+    else:
+        path.symlink_to("/dev/zero")
+    runner = player(path)
+    assert drain(runner) == []
+    assert runner.status().state is SourceState.FAILED
+    assert f"clip.mp4 is a {kind}, not a video file" in (runner.status().error or "")
 
 
 def test_the_clip_without_an_index_is_refused(media: Path) -> None:
