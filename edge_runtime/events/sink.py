@@ -1,17 +1,24 @@
 """Where events go now: one JSON object a line, whole lines only. The outbox comes with its own issue."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import select
 import stat
 from pathlib import Path
 
+from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.errors import ConfigError
 from edge_runtime.protocol import EventRecord, encode_event
 
 WRITE_TIMEOUT_S = 1.0
 """How long a reader of a pipe may keep a line waiting; a stopped one must not stop the camera."""
+
+_PIECE = select.PIPE_BUF
+"""A pipe or terminal that can be written takes this much at once, without waiting."""
+
+_STDOUT = 1
 
 _CHUNK = 65_536
 
@@ -23,8 +30,9 @@ class NdjsonSink:
     """Appends events to a file, or to standard output for `-`, each in one write.
 
     A full disk never stops the loop: the event is counted as failed, what was written of its line is taken
-    back, and the next one is tried as usual. The half line that a power cut left is moved to `<path>.partial`
-    when the file is opened.
+    back, and the next one is tried as usual. A reader of a pipe, socket or terminal that stops reading costs
+    `WRITE_TIMEOUT_S` once; until it reads again, events are counted as failed without waiting. The half line
+    that a power cut left is moved to `<path>.partial` when the file is opened.
 
     Args:
         path: file to append to; its folder is made when missing.
@@ -46,7 +54,9 @@ class NdjsonSink:
         self._torn = False
         self._broken = False
         self._regular = False
-        self._fd = 1 if self._path is None else self._open(self._path)
+        self._stalled = False
+        self._clock = SystemClock()
+        self._fd = _own_output() if self._path is None else self._open(self._path)
 
     def write(self, event: EventRecord) -> bool:
         """Append one event; False when it could not be written, which is counted and explained in `trouble`."""
@@ -70,7 +80,11 @@ class NdjsonSink:
 
     def close(self) -> None:
         """Close the file; standard output stays open."""
-        if self._path is not None and self._fd >= 0:
+        if self._path is None:
+            if self._fd != _STDOUT:
+                os.close(self._fd)
+                self._fd = _STDOUT
+        elif self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
@@ -79,8 +93,18 @@ class NdjsonSink:
         data = memoryview(b"\n" + line if self._torn else line)
         done = 0
         try:
+            deadline_ns = self._clock.monotonic_ns() + int(WRITE_TIMEOUT_S * NS_PER_S)
             while done < len(data):
-                done += self._write_some(data[done:])
+                if self._regular:
+                    done += os.write(self._fd, data[done:])
+                    continue
+                self._wait_for_reader(deadline_ns)
+                try:
+                    done += os.write(self._fd, data[done : done + _PIECE])
+                    self._stalled = False
+                except BlockingIOError:  # another writer was faster
+                    if self._stalled or self._clock.monotonic_ns() > deadline_ns:
+                        raise
         except OSError:
             if done:
                 self._torn = not self._regular
@@ -89,13 +113,14 @@ class NdjsonSink:
             raise
         self._torn = False
 
-    def _write_some(self, data: memoryview) -> int:
-        try:
-            return os.write(self._fd, data)
-        except BlockingIOError:
-            if not select.select([], [self._fd], [], WRITE_TIMEOUT_S)[1]:
-                raise
-            return os.write(self._fd, data)
+    def _wait_for_reader(self, deadline_ns: int) -> None:
+        """Return when a piece can be written; after one time-out only look, until somebody reads again."""
+        left_ns = 0 if self._stalled else deadline_ns - self._clock.monotonic_ns()
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        if not poll.poll(max(left_ns, 0) / 1e6):
+            self._stalled = True
+            raise BlockingIOError(errno.EAGAIN, "its reader has stopped reading")
 
     def _take_back(self, size: int) -> None:
         try:
@@ -118,7 +143,7 @@ class NdjsonSink:
     def _open(self, path: Path) -> int:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as error:
             raise ConfigError(f"events file {path} cannot be opened: {error.strerror}") from error
         try:
@@ -156,6 +181,21 @@ class NdjsonSink:
         with contextlib.suppress(OSError), aside.open("ab") as file:
             file.write(os.pread(fd, size - whole, whole) + b"\n")
         os.ftruncate(fd, whole)
+
+
+def _own_output() -> int:
+    """Standard output as a descriptor whose writes never wait, where the system can give one; else 1.
+
+    Made anew rather than switched: descriptor 1 is often shared with a terminal and with other programs, which
+    would suddenly find it non-blocking. A socket and a file cannot be opened so, or need not.
+    """
+    try:
+        if stat.S_ISREG(os.fstat(_STDOUT).st_mode):
+            return _STDOUT  # a second description would have a position of its own
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        return os.open(f"/proc/self/fd/{_STDOUT}", flags)
+    except OSError:
+        return _STDOUT
 
 
 def _end_of_last_line(fd: int, size: int) -> int:

@@ -202,7 +202,6 @@ def test_a_pipe_that_nobody_reads_does_not_stop_the_camera(
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     sink = NdjsonSink(path)
-    os.set_blocking(sink._fd, False)
     total = 0
     while sink.failed == 0:
         sink.write(event(total))
@@ -217,6 +216,57 @@ def test_a_pipe_that_nobody_reads_does_not_stop_the_camera(
     assert lines[-1] == b""
     sink.close()
     os.close(reader)
+
+
+def test_standard_output_that_nobody_reads_is_waited_for_once_and_stays_blocking() -> None:
+    """Events larger than a pipe's page, in a program whose parent does not read until it is told to."""
+    program = (
+        "import os, sys\n"
+        "from tests.events.test_sink import event\n"
+        "from edge_runtime.events import NdjsonSink, sink as module\n"
+        "class Waits:\n"
+        "    def __init__(self): self.real = select.poll(); self.register = self.real.register\n"
+        "    def poll(self, ms): waits.append(ms); return self.real.poll(ms)\n"
+        "import select, types\n"
+        "waits = []\n"
+        "module.select = types.SimpleNamespace(poll=Waits, POLLOUT=select.POLLOUT)\n"
+        "module.WRITE_TIMEOUT_S = 0.05\n"
+        "sink = NdjsonSink('-')\n"
+        "large = event(1).model_copy(update={'rule': 'r' * 5000})\n"
+        "while sink.write(large): pass\n"
+        "before = len(waits)\n"
+        "for _ in range(500): sink.write(large)\n"
+        "assert set(waits[before:]) == {0}, 'waited again for a reader that has stopped'\n"
+        "assert os.get_blocking(1)\n"
+        "print(sink.written, sink.failed, sink.trouble, file=sys.stderr, flush=True)\n"
+        "sys.stdin.readline()\n"
+        "assert sink.write(event(2))\n"
+        "sink.close()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        written, failed, trouble = child.stderr.readline().decode().split(" ", 2)
+        assert int(failed) == 501
+        assert (
+            trouble.strip() == "events cannot be written to standard output: its reader has stopped reading"
+        )
+        received = os.read(child.stdout.fileno(), 1 << 20)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        received += child.stdout.read()
+        *lines, rest = received.split(b"\n")
+        whole = [json.loads(line)["id"] for line in lines if line.endswith(b"}")]
+        assert whole == ["event-1"] * int(written) + ["event-2"]
+        assert rest == b""
+    assert child.returncode == 0
 
 
 def test_half_a_line_that_cannot_be_taken_back_is_ended_before_the_next(
