@@ -130,6 +130,8 @@ class ContactSheet:
         try:
             if not done:
                 raise OSError(0, "the picture could not be encoded")
+            if path.exists() and not path.is_file():
+                raise OSError(0, "it is no regular file, which would be replaced")
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(png.tobytes())
             part.replace(path)

@@ -5,6 +5,7 @@ behind (every frame is in the video); for live cameras a frame is left out and c
 full disk ends the video, is reported once and counted; the run goes on.
 """
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -34,12 +35,16 @@ class RecorderStatus:
         dropped: left out because the recorder was behind a live camera.
         failed: not written because of `error`.
         error: the first thing that went wrong, in one sentence.
+        video_written: there is a video with frames of this run; False until it is finished.
+        sheet_written: there is a contact sheet of this run; False until it is finished.
     """
 
     written: int = 0
     dropped: int = 0
     failed: int = 0
     error: str | None = None
+    video_written: bool = False
+    sheet_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ class Recorder:
         annotator: draws this camera's frames.
         video: where to, or None.
         sheet: where event and periodic tiles go, or None.
-        sheet_path: written on `close`, when there is a sheet.
+        sheet_path: written on `close`, when there is a sheet; an older file there is removed at once, so that
+            it cannot pass for what this run saw.
         title: heading of the sheet.
         wait: let `add` wait while the recorder is behind (recordings); otherwise frames are left out.
     """
@@ -84,6 +90,10 @@ class Recorder:
         self._closed = False
         self._written = self._dropped = self._failed = 0
         self._error: str | None = None
+        self._video_written = self._sheet_written = False
+        if sheet is not None and sheet_path is not None and sheet_path.is_file():
+            with contextlib.suppress(OSError):  # saving the new one will say why
+                sheet_path.unlink()
         self._thread = threading.Thread(target=self._run, name="annotation", daemon=True)
         self._thread.start()
 
@@ -113,7 +123,14 @@ class Recorder:
     def status(self) -> RecorderStatus:
         """The counts so far."""
         with self._changed:
-            return RecorderStatus(self._written, self._dropped, self._failed, self._error)
+            return RecorderStatus(
+                self._written,
+                self._dropped,
+                self._failed,
+                self._error,
+                self._video_written,
+                self._sheet_written,
+            )
 
     def close(self, timeout_s: float = 60.0) -> RecorderStatus:
         """Writes what was handed over, finishes the video and the sheet; may be called twice."""
@@ -187,13 +204,18 @@ class Recorder:
         if self._sheet is not None and self._sheet_path is not None:
             try:
                 self._sheet.save(self._sheet_path, self._title)
+                with self._changed:
+                    self._sheet_written = True
             except AnnotationError as error:
                 self._fail(str(error), frames=0)
 
     def _close_video(self) -> None:
         video, self._video = self._video, None
+        if video is None:
+            return
         try:
-            if video is not None:
-                video.close()
+            video.close()
         except AnnotationError as error:
             self._fail(str(error), frames=0)
+        with self._changed:
+            self._video_written = video.written

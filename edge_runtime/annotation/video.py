@@ -5,6 +5,8 @@ turned into a plain one when it is closed: a finished file has a frame count and
 whose writer was killed still plays up to its last complete second or two.
 """
 
+import contextlib
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -39,7 +41,8 @@ class VideoWriter:
     """One video file. Not safe for several threads; `close` may be called twice.
 
     The first frame decides the size (rounded up to even numbers, as the encoders want it); frames of another
-    size, after a camera changed it, are fitted into that one.
+    size, after a camera changed it, are fitted into that one. An older file of that name is emptied at once, and
+    removed on `close` when no frame was written: it must not pass for what this run saw.
 
     Args:
         path: `.mp4`, `.m4v` or `.mkv`; its folder is made.
@@ -62,11 +65,14 @@ class VideoWriter:
         self._stream: av.video.stream.VideoStream | None = None
         self._clock = _Timeline(self._period)
         self._failed = False
+        self._closed = False
         if path.suffix.lower() not in _CONTAINERS:
             raise AnnotationError(f"{path}: a video is written as {', '.join(_CONTAINERS)}; name it so")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.open("ab").close()
+            # Without O_NONBLOCK a pipe that nobody reads would be waited for.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
+            os.close(os.open(path, flags, 0o644))
         except OSError as error:
             raise AnnotationError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -82,8 +88,10 @@ class VideoWriter:
             AnnotationError: none of the encoders exists, the disk is full, or the encoder failed; the writer is
                 of no further use.
         """
-        if self._failed:
-            raise AnnotationError(f"{self.path}: the video has failed before and takes no more frames")
+        if self._failed or self._closed:
+            raise AnnotationError(
+                f"{self.path}: the video has failed before or is closed, and takes no more frames"
+            )
         try:
             stream = self._stream or self._open(image)
             picture = av.VideoFrame.from_ndarray(fitted(image, stream.height, stream.width), format="bgr24")
@@ -103,6 +111,22 @@ class VideoWriter:
         Raises:
             AnnotationError: what was still held back could not be written; not after `write` has raised.
         """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._close_container()
+        finally:
+            if not self.frames and self.path.is_file():
+                with contextlib.suppress(OSError):
+                    self.path.resolve().unlink()
+
+    @property
+    def written(self) -> bool:
+        """Whether there is a file with frames of this run; final after `close`."""
+        return self.frames > 0 and self.path.is_file() and self.path.stat().st_size > 0
+
+    def _close_container(self) -> None:
         container, stream = self._container, self._stream
         self._container = self._stream = None
         if container is None or stream is None:

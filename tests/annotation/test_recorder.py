@@ -55,6 +55,7 @@ def test_a_recording_is_written_whole(
         )
     status = recorder.close()
     assert (status.written, status.dropped, status.failed, status.error) == (50, 0, 0, None)
+    assert (status.video_written, status.sheet_written) == (True, True)
     assert recorder.close() == status
     with av.open(str(video)) as container:
         assert sum(1 for _ in container.decode(video=0)) == 50
@@ -119,6 +120,23 @@ def test_a_full_disk_is_counted_and_reported_once_and_the_sheet_is_still_written
     assert status.error is not None
     assert "No space left on device" in status.error
     assert sheet.stat().st_size > 1000
+    assert (status.video_written, status.sheet_written) == (False, True)
+
+
+def test_what_an_earlier_run_left_does_not_pass_for_this_one(tmp_path: Path, make_frame: MakeFrame) -> None:
+    video, sheet = tmp_path / "v.mp4", tmp_path / "sheet.png"
+    video.write_bytes(b"old")
+    sheet.write_bytes(b"old")
+
+    class Broken(Annotator):
+        def draw(self, *_: object, **__: object) -> Image:
+            raise ValueError("three corners expected")
+
+    recorder = Recorder(Broken([]), video=VideoWriter(video), sheet=ContactSheet(), sheet_path=sheet)
+    recorder.add(make_frame(), Tracks.empty())
+    status = recorder.close()
+    assert (status.video_written, status.sheet_written) == (False, False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_sheet_that_cannot_be_written_is_reported(tmp_path: Path, make_frame: MakeFrame) -> None:

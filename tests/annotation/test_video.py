@@ -1,5 +1,6 @@
 """A written video decodes again with the same count, times and size."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -86,8 +87,23 @@ def test_epochs_follow_each_other_and_a_new_size_is_fitted(tmp_path: Path) -> No
     assert images[4][:, :20].mean() < 20, "fitted with black at its sides"
 
 
-def test_a_writer_that_saw_no_frame_leaves_no_error(tmp_path: Path) -> None:
-    VideoWriter(tmp_path / "v.mp4").close()
+def test_a_writer_that_saw_no_frame_leaves_no_error_and_no_older_video(tmp_path: Path) -> None:
+    path = tmp_path / "v.mp4"
+    path.write_bytes(b"of an earlier run")
+    writer = VideoWriter(path)
+    assert path.read_bytes() == b""
+    writer.close()
+    assert not path.exists()
+    assert not writer.written
+    path.write_bytes(b"of a later run")
+    writer.close()
+    assert path.exists()
+
+
+def test_a_pipe_that_nobody_reads_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "v.mp4")
+    with pytest.raises(AnnotationError, match="cannot be written: No such device"):
+        VideoWriter(tmp_path / "v.mp4")
 
 
 @pytest.mark.parametrize(
