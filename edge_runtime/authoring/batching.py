@@ -7,7 +7,7 @@ import numpy as np
 from edge_runtime.authoring.findings import Finding, sure
 from edge_runtime.errors import BackendError
 from edge_runtime.packages.manifest import InputSpec
-from edge_runtime.perception.backends import Backend, Tensor
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend, Tensor
 from edge_runtime.perception.preprocess import Preprocessor, size_feeds
 from edge_runtime.qualification.scenes import scene
 
@@ -48,7 +48,9 @@ def _infer(spec: InputSpec, backend: Backend, names: list[str]) -> list[Tensor]:
     tensor = preprocessor.allocate(len(names))
     for place, name in enumerate(names):
         preprocessor.fill(scene(name).image, tensor, place, None)
-    return backend.infer({spec.name: tensor, **size_feeds(spec, backend.inputs, len(names))})
+    return backend.infer(
+        {spec.name: tensor, **size_feeds(spec, backend.inputs, len(names))}, PROVING_TIMEOUT_S
+    )
 
 
 def _same(alone: list[list[Tensor]], together: list[Tensor]) -> bool:

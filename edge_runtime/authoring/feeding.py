@@ -13,7 +13,7 @@ from edge_runtime.authoring.conventions import Convention, swapped, usual, varia
 from edge_runtime.authoring.findings import Finding, guess, sure
 from edge_runtime.errors import DecodeError
 from edge_runtime.packages.manifest import ModelManifest
-from edge_runtime.perception.backends import Backend
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend
 from edge_runtime.perception.detector import Detector
 from edge_runtime.qualification.recognition import (
     LEAST_SCORE,
@@ -90,7 +90,7 @@ def describe(convention: Convention) -> str:
 
 def _look(manifest: ModelManifest, backend: Backend) -> list[Sighting]:
     detector = Detector(Draft(manifest), backend, score=LEAST_SCORE)
-    return look(detector.detect, manifest.labels)
+    return look(lambda image: detector.detect(image, PROVING_TIMEOUT_S), manifest.labels)
 
 
 def _finding(chosen: Convention, first: Convention, tried: dict[Convention, tuple[Sighting, ...]]) -> Finding:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from edge_runtime.packages.manifest import GoldenVector, ModelManifest
-from edge_runtime.perception.backends import Backend
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend
 from edge_runtime.perception.detections import Detections
 from edge_runtime.perception.detector import Postprocessor
 from edge_runtime.perception.preprocess import Preprocessor, size_feeds
@@ -54,7 +54,7 @@ def _record(manifest: ModelManifest, backend: Backend, scene: Scene) -> Recorded
     tensor = preprocessor.allocate(1)
     geometry = preprocessor.fill(scene.image, tensor, 0, None)
     feeds = {manifest.input.name: tensor, **size_feeds(manifest.input, backend.inputs, 1)}
-    results = backend.infer(feeds)
+    results = backend.infer(feeds, PROVING_TIMEOUT_S)
     detections = Postprocessor(manifest, outputs=backend.outputs)(results, 0, geometry)
     by_name = {spec.name: result for spec, result in zip(backend.outputs, results, strict=True)}
     inputs = write_inputs(scene.image, feeds)

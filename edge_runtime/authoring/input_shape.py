@@ -15,7 +15,7 @@ from edge_runtime.authoring.graph import GraphFacts
 from edge_runtime.authoring.image_input import LEAST_SIDE, declared_size, find_image_input, size_hints
 from edge_runtime.errors import BackendError, PackageError
 from edge_runtime.packages.onnx_shapes import Dim, rewrite_shapes
-from edge_runtime.perception.backends import Tensor
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S, InferenceTimeout, Tensor
 from edge_runtime.qualification.runnable import brief
 from edge_runtime.qualification.sizes import (
     ImageInput,
@@ -30,6 +30,11 @@ _STRIDES: Final = (32, 64, 128, 4, 1)
 
 A step of one comes last: pooling rounds down silently, so a graph may run at 641 and mean 640.
 """
+
+
+_LEAST_DECLARED: Final = 8
+_MOST_DECLARED: Final = 8192
+"""Pixels; what a manifest can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,14 @@ def shape_input(graph: GraphFacts, path: Path, *, size: Size | None = None, repa
 
     Raises:
         PackageError: the graph does not load, runs at no size that was tried, or not at the one wanted.
+        InferenceTimeout: the graph does not answer.
     """
     shaped = _shape_input(graph, path, size, repair=repair)
+    if not all(_LEAST_DECLARED <= side <= _MOST_DECLARED for side in shaped.size):
+        what = shaped.defects[0] if shaped.defects else f"the file declares the input {_text(shaped.size)}"
+        raise PackageError(
+            f"{what}: a package's input has sides of {_LEAST_DECLARED} to {_MOST_DECLARED} pixels"
+        )
     if size is not None and shaped.size != size:
         raise PackageError(f"the graph does not run at {_text(size)}: it runs at {_text(shaped.size)}")
     return shaped
@@ -91,6 +102,8 @@ def _shape_input(graph: GraphFacts, path: Path, wanted: Size | None, *, repair: 
     batch = declared.dims[0] or 1
     try:
         outputs = _run(graph.weights, image, size, batch)
+    except InferenceTimeout:
+        raise  # no other size would answer sooner
     except BackendError as error:
         reason: str | None = str(error)
     else:
@@ -264,7 +277,7 @@ def _dynamic(stride: int | None, why: str) -> Finding:
 
 def _run(weights: bytes, image: ImageInput, size: Size, batch: int = 1) -> dict[str, Tensor]:
     with loaded(weights) as backend:
-        results = backend.infer(image.feeds(backend, size, batch))
+        results = backend.infer(image.feeds(backend, size, batch), PROVING_TIMEOUT_S)
         return {spec.name: result for spec, result in zip(backend.outputs, results, strict=True)}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from edge_runtime.packages import ModelPackage
 from edge_runtime.packages.manifest import ModelManifest
-from edge_runtime.perception.backends import Backend, Tensor, load_backend
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend, Tensor, load_backend
 from edge_runtime.perception.detector import Postprocessor, require_agreement
 from edge_runtime.perception.preprocess import Preprocessor, size_feeds
 
@@ -81,7 +81,9 @@ def load_model(
         postprocessor = Postprocessor(manifest, score, nms_iou, outputs=backend.outputs)
         model = LoadedModel(package, backend, preprocessor, postprocessor)
         tensor = preprocessor.allocate(1)
-        backend.infer(model.feeds(np.ascontiguousarray(tensor), 1))
+        # Loading has warmed up graphs of a fixed size, and a first run of TensorRT may take many minutes.
+        deadline = None if backend.facts.effective == "tensorrt" else PROVING_TIMEOUT_S
+        backend.infer(model.feeds(np.ascontiguousarray(tensor), 1), deadline)
     except BaseException:
         backend.close()
         raise

@@ -11,7 +11,7 @@ from typing import Final
 from edge_runtime.errors import BackendError, ConfigError, DecodeError, PackageError
 from edge_runtime.packages.manifest import ModelManifest
 from edge_runtime.packages.package import ModelPackage
-from edge_runtime.perception.backends import Backend, load_backend
+from edge_runtime.perception.backends import Backend, InferenceTimeout, load_backend
 from edge_runtime.qualification.eyesight import head_problems, sight_problems
 from edge_runtime.qualification.golden_check import golden_problems
 from edge_runtime.qualification.outputs import constant_outputs, nonfinite_outputs
@@ -36,6 +36,8 @@ def check_package(package: ModelPackage) -> CheckReport:
     problems = [*_documents(package.manifest), *_accuracy(package.manifest)]
     try:
         backend = load_backend(package.weights)
+    except InferenceTimeout as error:
+        problems.append(Problem("does-not-answer", str(error)))
     except BackendError as error:
         problems.append(explain_failure(package, str(error)))
     else:
@@ -84,6 +86,8 @@ def _examine(package: ModelPackage, backend: Backend) -> list[Problem]:
         return [Problem("manifest-contradicts-itself", str(error))]
     try:
         return _measure(subject)
+    except InferenceTimeout as error:
+        return [Problem("does-not-answer", str(error))]
     except BackendError as error:
         return [explain_failure(package, str(error))]
     except PackageError as error:

@@ -18,7 +18,13 @@ import numpy as np
 from edge_runtime.errors import BackendError, PackageError
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.packages.onnx_shapes import Dim, rewrite_shapes
-from edge_runtime.perception.backends import Backend, Tensor, load_backend
+from edge_runtime.perception.backends import (
+    PROVING_TIMEOUT_S,
+    Backend,
+    InferenceTimeout,
+    Tensor,
+    load_backend,
+)
 
 Size = tuple[int, int]
 """Height and width in pixels."""
@@ -35,7 +41,8 @@ _RECTANGLES: Final = (
     (736, 1280),
     (544, 960),
 )
-_RUN_TIMEOUT_S: Final = 60.0
+_MOST_ELEMENTS: Final = 1 << 28
+"""Of a tried input: a gigabyte of float32. A declaration beyond it is wrong, and trying it would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +69,15 @@ class ImageInput:
         return (batch, 3, height, width) if self.layout == "nchw" else (batch, height, width, 3)
 
     def feeds(self, backend: Backend, size: Size, batch: int = 1) -> dict[str, Tensor]:
-        """A picture with a gradient and blocks, plausible enough for every node to do its work."""
+        """A picture with a gradient and blocks, plausible enough for every node to do its work.
+
+        Raises:
+            BackendError: the input would be too large to try.
+        """
         height, width = size
+        if 3 * batch * height * width > _MOST_ELEMENTS:
+            declared_size = "x".join(str(dim) for dim in self.dims(batch, height, width))
+            raise BackendError(f"an input of {declared_size} is more than can be fed")
         y, x = np.mgrid[:height, :width]
         blocks = (x // 24 + y // 24) % 2 * 60
         picture = ((x * 160 // width + y * 80 // height + blocks) % 256).astype(np.float32)
@@ -125,9 +139,15 @@ class SizeProbe:
         self._stack.close()
 
     def why_not(self, size: Size, batch: int = 1) -> str | None:
-        """None where the graph runs at `size`; otherwise the runtime's reason."""
+        """None where the graph runs at `size`; otherwise the runtime's reason.
+
+        Raises:
+            InferenceTimeout: it never answered; other sizes would only take as long again.
+        """
         try:
             self.outputs(size, batch)
+        except InferenceTimeout:
+            raise
         except BackendError as error:
             return str(error)
         return None
@@ -138,7 +158,7 @@ class SizeProbe:
         Raises:
             BackendError: the graph does not run at this size.
         """
-        results = self._backend.infer(self._image.feeds(self._backend, size, batch), _RUN_TIMEOUT_S)
+        results = self._backend.infer(self._image.feeds(self._backend, size, batch), PROVING_TIMEOUT_S)
         return {spec.name: result for spec, result in zip(self._backend.outputs, results, strict=True)}
 
     def first(self, candidates: Iterable[Size]) -> Size | None:
@@ -150,7 +170,7 @@ def why_not_as_declared(weights: bytes | Path, image: ImageInput, size: Size, ba
     """None where the unchanged file runs at `size`; otherwise the runtime's reason."""
     try:
         with loaded(weights) as backend:
-            backend.infer(image.feeds(backend, size, batch), _RUN_TIMEOUT_S)
+            backend.infer(image.feeds(backend, size, batch), PROVING_TIMEOUT_S)
     except (BackendError, PackageError) as error:
         return str(error)
     return None

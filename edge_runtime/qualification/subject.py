@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from edge_runtime.packages.manifest import ModelManifest
 from edge_runtime.packages.package import ModelPackage
-from edge_runtime.perception.backends import Backend, Tensor
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend, Tensor
 from edge_runtime.perception.detections import Detections
 from edge_runtime.perception.detector import Postprocessor, require_agreement
 from edge_runtime.perception.letterbox import Letterbox
@@ -45,7 +45,7 @@ class Subject:
         Raises:
             BackendError: the run failed.
         """
-        results = self.backend.infer(feeds)
+        results = self.backend.infer(feeds, PROVING_TIMEOUT_S)
         return {spec.name: result for spec, result in zip(self.backend.outputs, results, strict=True)}
 
     def show(self, image: Image) -> tuple[dict[str, Tensor], Letterbox]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edge_runtime.perception.backends.base import (
+    PROVING_TIMEOUT_S,
     Backend,
     BackendFacts,
     InferenceTimeout,
@@ -52,6 +53,7 @@ def load_backend(
 
 __all__ = [
     "PROVIDERS",
+    "PROVING_TIMEOUT_S",
     "Backend",
     "BackendFacts",
     "InferenceTimeout",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,13 @@ Tensor = npt.NDArray[Any]
 
 class InferenceTimeout(BackendError):
     """A run did not finish in time and was cancelled: not the same as nothing detected."""
+
+
+PROVING_TIMEOUT_S: Final = 60.0
+"""For runs of a model that nobody has seen answer yet: a graph with a loop may never end.
+
+A large detector takes a few seconds on the slowest core that this runtime meets, so a minute is patience enough.
+"""
 
 
 @dataclass(frozen=True, slots=True)

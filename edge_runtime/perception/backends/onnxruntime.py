@@ -5,6 +5,7 @@ and the session then silently runs on the CPU, 30 times slower (microsoft/onnxru
 the provider is read from the created session and a warm-up run must succeed before the backend counts as loaded.
 """
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,13 @@ import numpy as np
 
 from edge_runtime.errors import BackendError, MissingDependency
 from edge_runtime.perception.backends._cancel import Canceller
-from edge_runtime.perception.backends.base import BackendFacts, InferenceTimeout, Tensor, TensorSpec
+from edge_runtime.perception.backends.base import (
+    PROVING_TIMEOUT_S,
+    BackendFacts,
+    InferenceTimeout,
+    Tensor,
+    TensorSpec,
+)
 
 PROVIDERS: Final[dict[str, str]] = {
     "cpu": "CPUExecutionProvider",
@@ -37,6 +44,12 @@ _DTYPES: Final[dict[str, str]] = {
 }
 
 _ORT_FATAL_ONLY = 4
+
+_LARGEST_WARM_UP: Final = 1 << 28
+"""Elements of one input: a gigabyte of float32, 100 times what a detector takes. More is a wrong declaration."""
+
+_ENGINE_TIMEOUT_S: Final = 1800.0
+"""TensorRT builds its engine in the first run, which takes many minutes on a small device."""
 
 
 def _import_onnxruntime() -> Any:
@@ -140,7 +153,7 @@ class OnnxRuntimeBackend:
         self.concurrent = effective == "cpu"
         feeds = warm_up if warm_up is not None else self._zero_feeds()
         if feeds is not None:
-            self.infer(feeds)
+            self.infer(feeds, _ENGINE_TIMEOUT_S if effective == "tensorrt" else PROVING_TIMEOUT_S)
 
     @staticmethod
     def _usable(ort: Any, requested: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -174,7 +187,12 @@ class OnnxRuntimeBackend:
             if any(dim is None for dim in spec.shape[1:]):
                 return None
             shape = [spec.shape[0] or 1, *spec.shape[1:]] if spec.shape else []
-            feeds[spec.name] = np.zeros([dim or 1 for dim in shape], spec.dtype)
+            sides = [dim or 1 for dim in shape]
+            if math.prod(sides) > _LARGEST_WARM_UP:
+                raise BackendError(
+                    f"the input {spec.name} is declared {'x'.join(map(str, sides))}, more than can be fed"
+                )
+            feeds[spec.name] = np.zeros(sides, spec.dtype)
         return feeds
 
     def infer(self, feeds: Mapping[str, Tensor], timeout_s: float | None = None) -> list[Tensor]:
