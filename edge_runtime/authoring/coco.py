@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.packages.validation import explain
+
+_LONGEST_PATH = 4095  # bytes, PATH_MAX of Linux without its closing NUL
 
 _RENAMED = {
     "aeroplane": "airplane",
@@ -38,6 +40,15 @@ class CocoImage(_Read):
     file_name: str
     width: int | None = None
     height: int | None = None
+
+    @field_validator("file_name")
+    @classmethod
+    def _can_be_a_file(cls, name: str) -> str:
+        if not name or "\0" in name or len(name.encode()) > _LONGEST_PATH:
+            raise ValueError(
+                f"no file can have this name: it is empty, holds a NUL, or is over {_LONGEST_PATH} bytes long"
+            )
+        return name
 
 
 class CocoBox(_Read):

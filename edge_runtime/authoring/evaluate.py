@@ -13,7 +13,7 @@ from edge_runtime.errors import ConfigError, ImageError
 from edge_runtime.packages.durable import write_file
 from edge_runtime.packages.manifest import MANIFEST_NAME, AccuracyFloor, Evaluation, ModelManifest
 from edge_runtime.packages.package import ModelPackage
-from edge_runtime.perception.backends import Backend
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend
 from edge_runtime.perception.detections import Detections
 from edge_runtime.perception.detector import Detector
 from edge_runtime.sources.frame import Image
@@ -86,7 +86,7 @@ def evaluate_package(
     """
     require_evaluator()
     scored = match_labels(package.manifest.labels, truth, classes)
-    absent = [image.file_name for image in truth.images if not (images / image.file_name).is_file()]
+    absent = [image.file_name for image in truth.images if not _is_file(images / image.file_name)]
     if absent and not skip_unreadable:
         raise ConfigError(
             f"{images} lacks {len(absent)} of {len(truth.images)} annotated images, the first is {absent[0]} "
@@ -97,7 +97,7 @@ def evaluate_package(
     unreadable: list[str] = []
     for done, image in enumerate(truth.images, start=1):
         try:
-            found[image.id] = detector.detect(read_image(images, image))
+            found[image.id] = detector.detect(read_image(images, image), PROVING_TIMEOUT_S)
         except ImageError:
             if not skip_unreadable:
                 raise
@@ -129,13 +129,18 @@ def read_image(folder: Path, image: CocoImage) -> Image:
         ImageError: the file is absent, damaged, or has another size than its annotations say.
     """
     path = folder / image.file_name
+    if not _is_file(path):
+        raise ImageError(f"{path}: there is no such file")
     try:
         data = np.fromfile(path, np.uint8)
     except OSError as error:
         raise ImageError(f"{path}: cannot be read: {error.strerror}") from error
     sizes = []
     for flags in (cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION, cv2.IMREAD_COLOR):
-        pixels = cv2.imdecode(data, flags) if data.size else None
+        try:
+            pixels = cv2.imdecode(data, flags) if data.size else None
+        except cv2.error as error:  # a header that promises more pixels than OpenCV decodes
+            raise ImageError(f"{path}: not an image that can be decoded") from error
         if pixels is None:
             raise ImageError(f"{path}: not an image that can be decoded")
         height, width = pixels.shape[:2]
@@ -145,6 +150,13 @@ def read_image(folder: Path, image: CocoImage) -> Image:
     raise ImageError(
         f"{path}: the picture is {sizes[0]}, its annotations are for {image.width}x{image.height}"
     )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
 
 
 def shortfall(report: EvaluationReport, floor: AccuracyFloor | None) -> str | None:

@@ -70,7 +70,7 @@ class GraphFacts:
         text = self.metadata.get(key)
         if text is None:
             return None
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             return json.loads(text)
         with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             return ast.literal_eval(text)
@@ -85,7 +85,11 @@ def read_graph(path: Path) -> GraphFacts:
         MissingDependency: the `onnx` package is not installed.
     """
     try:
-        if not path.is_file():
+        if path.is_dir():
+            raise PackageError(f"{path} is a folder, so there is no such file: name the ONNX file in it")
+        if path.exists() and not path.is_file():
+            raise PackageError(f"{path} is not a regular file: copy what it delivers into one first")
+        if not path.exists():
             raise PackageError(f"{path}: there is no such file")
         if (reason := why_not_a_model(path)) is not None:
             raise PackageError(reason)

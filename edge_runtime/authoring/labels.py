@@ -1,6 +1,8 @@
 """Where the class names come from: a file that a person gives, the model's metadata, or a guess that says so."""
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,7 @@ from edge_runtime.errors import PackageError
 _METADATA_KEYS: Final = ("names", "classes", "class_names", "labels", "categories")
 _FACES: Final = ("centerface", "ultraface", "yunet")
 _LONGEST: Final = 64
+_MAX_BYTES: Final = 1 << 20
 _HINTS: Final = (
     "person",
     "pedestrian",
@@ -37,6 +40,10 @@ def read_labels(path: Path) -> tuple[str, ...]:
         PackageError: the file cannot be read or holds no list of names.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise PackageError(f"{path}: the label file cannot be read: it is not a regular file")
+        if path.stat().st_size > _MAX_BYTES:
+            raise PackageError(f"{path} is larger than a label file may be ({_MAX_BYTES >> 20} MiB)")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
@@ -44,7 +51,11 @@ def read_labels(path: Path) -> tuple[str, ...]:
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except RecursionError as error:
+            raise PackageError(
+                f"{path}: the label file is nested too deeply to be a list of names"
+            ) from error
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that is none, a number too long
             raise PackageError(f"{path}: the label file is not valid YAML or JSON") from error
         if isinstance(value, dict) and "names" in value:
             value = value["names"]
@@ -53,7 +64,11 @@ def read_labels(path: Path) -> tuple[str, ...]:
         names = tuple(line.strip() for line in text.splitlines() if line.strip())
     if not names:
         raise PackageError(f"{path}: the label file holds no list of class names")
-    return _checked(names, str(path))
+    checked = _checked(names, str(path))
+    (name, count), *_ = Counter(checked).most_common(1)
+    if count > 1:
+        raise PackageError(f"{path}: the name '{name}' is given to {count} classes: each needs its own")
+    return checked
 
 
 def metadata_labels(graph: GraphFacts) -> tuple[str, ...] | None:
@@ -145,4 +160,8 @@ def _checked(names: Sequence[str], where: str) -> tuple[str, ...]:
     cleaned = tuple(" ".join(name.split())[:_LONGEST] for name in names)
     if not all(cleaned):
         raise PackageError(f"{where}: a class has an empty name")
+    for number, name in enumerate(cleaned):
+        # Control characters would act on a terminal, and half a surrogate pair cannot be written as UTF-8.
+        if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+            raise PackageError(f"{where}: the name of class {number}, {ascii(name)}, is not printable text")
     return cleaned
