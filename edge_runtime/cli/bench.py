@@ -87,28 +87,27 @@ def _print(report: "BenchmarkReport") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    console.print(f"{report.model}: where the time of a frame goes in latency mode, ms")
+    print_ = Console(highlight=False, soft_wrap=True).print
+    print_(f"{report.model}: where the time of a frame goes in latency mode, ms")
     stages = Table(box=None, pad_edge=False)
     for column in ("stage", "p50", "p95", "p99"):
         stages.add_column(column, justify="left" if column == "stage" else "right")
     for name, s in report.latency.stages.items():
         stages.add_row(name, f"{s.p50_ms:.2f}", f"{s.p95_ms:.2f}", f"{s.p99_ms:.2f}")
-    console.print(stages)
-    console.print(f"\nbare inference loops on {report.cores} cores, one stream")
+    print_(stages)
+    print_(f"\nbare inference loops on {report.cores} cores, one stream")
     for name, fps in report.bare_fps.items():
-        console.print(f"  {name:<20} {fps:7.1f} frames/s", highlight=False)
-    console.print("\nthe whole runtime, decoding included, in pairs with a bare loop")
+        print_(f"  {name:<20} {fps:7.1f} frames/s")
+    print_("\nthe whole runtime, decoding included, in pairs with a bare loop")
     for name, mode in (("latency", report.latency), ("throughput", report.throughput)):
         p = mode.pairs
-        console.print(
+        print_(
             f"  {name:<11} {p.ratio:.3f} x {mode.reference}   (quartiles {p.low:.3f} to {p.high:.3f}, "
             f"{p.pairs} pairs)\n  {'':<11} {p.fps:.1f} against {p.reference_fps:.1f} frames/s; "
             f"{mode.execution}; model busy {100 * mode.utilisation:.0f} %; "
             f"{p.cpu_ms - p.reference_cpu_ms:+.1f} ms processor time a frame",
-            highlight=False,
         )
     disturbed = report.latency.pairs.disturbed + report.throughput.pairs.disturbed
     if disturbed:
         total = report.latency.pairs.pairs + report.throughput.pairs.pairs
-        console.print(f"{disturbed} of {total} pairs were disturbed by other processes: measure again")
+        print_(f"{disturbed} of {total} pairs were disturbed by other processes: measure again")

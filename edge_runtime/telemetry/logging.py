@@ -35,7 +35,13 @@ _LEVELS = {
 
 
 def get_logger(**fields: object) -> structlog.typing.FilteringBoundLogger:
-    """A logger with `fields` on every line; may be made before `configure_logging` runs."""
+    """A logger with `fields` on every line; may be made before `configure_logging` runs.
+
+    Without any set-up structlog would write to stdout, which carries a command's result: the set-up is then that of
+    `configure_logging("warning")`.
+    """
+    if not structlog.is_configured():
+        configure_logging("warning")
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(**fields)
     return logger
 
