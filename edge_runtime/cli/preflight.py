@@ -94,7 +94,7 @@ def _open_model(loaded: LoadedConfig, name: str) -> tuple[ModelManifest | None, 
     model, manifest = loaded.config.models[name], None
     try:
         manifest = open_package(loaded.resolve(model.package)).manifest
-        require_licence(manifest, model.accept_licences)
+        require_licence(manifest, model.accept_licences, model=name)
     except EdgeRuntimeError as error:
         return manifest, str(error)
     return manifest, None

@@ -71,7 +71,7 @@ def load_models(loaded: LoadedConfig) -> Mapping[str, ReadyModel]:
 def _load(loaded: LoadedConfig, name: str) -> ReadyModel:
     config, settings = loaded.config, loaded.config.models[name]
     package = open_package(loaded.resolve(settings.package))
-    require_licence(package.manifest, settings.accept_licences)
+    require_licence(package.manifest, settings.accept_licences, model=name)
     execution = execution_of(config, name)
     deployed = package.manifest.thresholds.score if settings.score is None else settings.score
     model = load_model(

@@ -7,8 +7,9 @@ Decision 0011.
 
 import io
 import os
+import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -50,21 +51,45 @@ def pack(members: Mapping[str, Path], archive: Path) -> str:
     return sha256_file(archive)
 
 
-def unpacked(archive: Path, cache: Path | None = None) -> Path:
+def _require_manifest(directory: Path) -> None:
+    if not (directory / MANIFEST_NAME).is_file():
+        raise PackageError(f"{directory} is no model package: it has no {MANIFEST_NAME}")
+
+
+def unpacked(
+    archive: Path, cache: Path | None = None, *, verify: Callable[[Path], None] = _require_manifest
+) -> Path:
     """The folder that `archive` unpacks to; unpacked once for each digest, whole or not at all.
+
+    Args:
+        archive: the file.
+        cache: where to unpack; `default_cache()` when None.
+        verify: raises a PackageError for a folder that is no valid package. Such a one is never kept, and one
+            that was damaged since it was unpacked is replaced.
 
     Raises:
         PackageError: it is no archive of a package, or holds something that a package never holds.
     """
+    cache = cache or default_cache()
     try:
         if archive.stat().st_size > MAX_ARCHIVE_BYTES:
             raise PackageError(f"{archive} is larger than a package may be ({MAX_ARCHIVE_BYTES >> 30} GiB)")
-        target = (cache or default_cache()) / "packages" / sha256_file(archive)
-        if not (target / MANIFEST_NAME).is_file():
-            with staged_directory(target) as staged:
-                _extract(archive, staged)
+        target = cache / "packages" / sha256_file(archive)
     except OSError as error:
-        raise PackageError(f"{error.filename or archive}: {error.strerror}") from error
+        raise PackageError(f"{archive}: cannot be read: {error.strerror}") from error
+    if target.is_dir():
+        try:
+            verify(target)
+        except PackageError:
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            return target
+    try:
+        with staged_directory(target) as staged:
+            _extract(archive, staged)
+            verify(staged)
+    except OSError as error:
+        raise PackageError(f"{archive} cannot be unpacked into {cache}: {error.strerror}") from error
     return target
 
 
@@ -85,15 +110,13 @@ def _extract(archive: Path, directory: Path) -> None:
                     raise PackageError(f"{archive} holds more than {MAX_MEMBERS} files: not a model package")
                 _check_member(archive, info)
                 if info.name in names:
-                    raise PackageError(f"{archive} holds {info.name} twice: not made by this tool")
+                    raise PackageError(f"{archive} holds {info.name!r} twice: not made by this tool")
                 names.add(info.name)
                 stream = tar.extractfile(info)
                 if stream is None:  # only for members that _check_member refuses
-                    raise PackageError(f"{archive}: {info.name} cannot be read")
-                target = directory / info.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                write_file(target, stream.read())
-    except tarfile.TarError as error:
+                    raise PackageError(f"{archive}: {info.name!r} cannot be read")
+                _write_member(archive, info.name, directory, stream.read())
+    except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         raise PackageError(
             f"{archive} is neither a package folder nor an archive made by `edge-runtime model pack`"
         ) from error
@@ -101,10 +124,19 @@ def _extract(archive: Path, directory: Path) -> None:
         raise PackageError(f"{archive} is no model package: it has no {MANIFEST_NAME}")
 
 
+def _write_member(archive: Path, name: str, directory: Path, data: bytes) -> None:
+    target = directory / name
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_file(target, data)
+    except OSError as error:
+        raise PackageError(f"{archive}: its member {name!r} cannot be unpacked: {error.strerror}") from error
+
+
 def _check_member(archive: Path, info: tarfile.TarInfo) -> None:
     pure = PurePosixPath(info.name)
     plain = info.isreg() and not info.issparse()
-    if not plain or pure.is_absolute() or ".." in pure.parts or str(pure) != info.name:
+    if not plain or pure.is_absolute() or ".." in pure.parts or str(pure) != info.name or "\0" in info.name:
         raise PackageError(
             f"{archive} holds {info.name!r}, which is not a plain file inside the package: refused"
         )

@@ -6,12 +6,15 @@ from edge_runtime.errors import PackageError
 from edge_runtime.packages.manifest import ModelManifest
 
 
-def require_licence(manifest: ModelManifest, accepted: Collection[str] = ()) -> None:
+def require_licence(
+    manifest: ModelManifest, accepted: Collection[str] = (), *, model: str = "<name>"
+) -> None:
     """Refuse a package whose licence is neither permissive nor accepted.
 
     Args:
         manifest: of the package that is about to run.
         accepted: SPDX ids that a person accepted (`accept_licences` in the configuration).
+        model: what the configuration calls the model.
 
     Raises:
         PackageError: the licence needs a person's acceptance.
@@ -22,5 +25,5 @@ def require_licence(manifest: ModelManifest, accepted: Collection[str] = ()) -> 
     known = "its licence is not known" if licence.spdx == "NOASSERTION" else f"it is under {licence.spdx}"
     raise PackageError(
         f"model {manifest.name} may not run: {known} ({licence.evidence}); "
-        f"a person who accepts that writes accept_licences: [{licence.spdx}] in the configuration"
+        f"a person who accepts that writes models.{model}.accept_licences: [{licence.spdx}] in the configuration"
     )

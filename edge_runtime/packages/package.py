@@ -63,39 +63,59 @@ def open_package(path: Path, *, cache: Path | None = None) -> ModelPackage:
     Raises:
         PackageError: something is absent, unreadable, or not what the manifest says.
     """
-    directory = unpacked(path, cache) if path.is_file() else path
-    manifest = read_manifest(directory)
+    if not path.is_file():
+        return _open(path, path)
+    opened: list[ModelPackage] = []
+    directory = unpacked(path, cache, verify=lambda folder: opened.append(_open(folder, path)))
+    manifest = opened[-1].manifest
+    return ModelPackage(manifest, directory, inside(directory, manifest.weights.file), opened[-1].digest)
+
+
+def _open(directory: Path, called: Path) -> ModelPackage:
+    """Open the folder `directory`; errors speak of `called`, the folder or archive that the user named."""
+    manifest = read_manifest(directory, called)
     weights = inside(directory, manifest.weights.file)
     if not weights.is_file():
-        raise WeightsAbsent(_absent(directory, manifest))
-    _verify(weights, manifest.weights.file, manifest.weights.sha256)
+        raise WeightsAbsent(_absent(directory, called, manifest))
+    _verify(weights, called, manifest.weights.file, manifest.weights.sha256)
     for name, digest in golden_files(manifest):
-        _verify(inside(directory, name), name, digest)
+        _verify(inside(directory, name), called, name, digest)
     return ModelPackage(manifest, directory, weights, manifest.digest())
 
 
-def read_manifest(directory: Path) -> ModelManifest:
+def read_manifest(directory: Path, called: Path | None = None) -> ModelManifest:
     """Read `manifest.json` in a package folder, without looking at the other files.
+
+    Args:
+        directory: the folder.
+        called: the archive that it was unpacked from, for errors to name.
 
     Raises:
         PackageError: there is none, or it is not a manifest; the text names the field.
     """
     path = directory / MANIFEST_NAME
+    called = called or directory
+    shown = called / MANIFEST_NAME
     try:
         if not directory.is_dir():
-            raise PackageError(f"{directory} is no model package: there is no such folder or archive")
+            why = (
+                "it is neither a folder nor a regular file"
+                if directory.exists()
+                else "there is no such folder or archive"
+            )
+            raise PackageError(f"{directory} is no model package: {why}")
         if not path.is_file():
             raise PackageError(
-                f"{directory} is no model package: it has no {MANIFEST_NAME} "
-                f"(make one with `edge-runtime model import FILE --out {directory}`)"
+                f"{called} is no model package: it has no {MANIFEST_NAME} "
+                f"(make one with `edge-runtime model import FILE --out DIR`)"
             )
         if path.stat().st_size > _MAX_MANIFEST_BYTES:
-            raise PackageError(f"{path} is larger than a manifest may be (1 MiB)")
+            raise PackageError(f"{shown} is larger than a manifest may be (1 MiB)")
         return ModelManifest.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise PackageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise PackageError(f"{shown}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise ManifestInvalid(explain(str(path), error)) from error
+        raise ManifestInvalid(explain(str(shown), error)) from error
 
 
 def golden_files(manifest: ModelManifest) -> Iterator[tuple[str, str]]:
@@ -117,27 +137,28 @@ def inside(directory: Path, name: str) -> Path:
     return directory / pure
 
 
-def _verify(path: Path, name: str, expected: str) -> None:
+def _verify(path: Path, called: Path, name: str, expected: str) -> None:
+    shown = called / name
     try:
         actual = sha256_file(path)
     except OSError as error:
         raise FileDiffers(
-            f"{path}: the manifest names it, but it cannot be read: {error.strerror}"
+            f"{shown}: the manifest names it, but it cannot be read: {error.strerror}"
         ) from error
     if actual != expected:
         raise FileDiffers(
-            f"{path} is not the file that the manifest names: sha256 {actual[:12]}… instead of "
+            f"{shown} is not the file that the manifest names: sha256 {actual[:12]}… instead of "
             f"{expected[:12]}… (damaged or exchanged: obtain {name} again, or import the model anew)"
         )
 
 
-def _absent(directory: Path, manifest: ModelManifest) -> str:
-    if (directory / RECIPE_NAME).is_file():
+def _absent(directory: Path, called: Path, manifest: ModelManifest) -> str:
+    if called == directory and (directory / RECIPE_NAME).is_file():
         return (
             f"the weights of {manifest.name} are not here yet: "
             f"obtain them with `edge-runtime model fetch {directory}`"
         )
-    return f"{directory / manifest.weights.file}: the manifest names this weights file, but it is absent"
+    return f"{called / manifest.weights.file}: the manifest names this weights file, but it is absent"
 
 
 def pack_package(package: ModelPackage, archive: Path) -> str:
