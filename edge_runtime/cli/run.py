@@ -97,7 +97,7 @@ def run(
     print_summary(
         result,
         to_stderr=target == "-",
-        files=_written(target, annotate, sheet, summary),
+        files=_written(target, annotate, sheet, summary, drawn),
         notes=_notes(result, drawn),
     )
     problems = [text for text in (*_failures(result), *troubles) if text]
@@ -107,10 +107,21 @@ def run(
 
 
 def _written(
-    events: str | None, video: Path | None, sheet: Path | None, summary: Path | None
+    events: str | None,
+    video: Path | None,
+    sheet: Path | None,
+    summary: Path | None,
+    drawn: "Mapping[str, RecorderStatus]",
 ) -> dict[str, str]:
     """What the run left, by kind; with several cameras, videos and sheets carry their names."""
-    found = {"events": events, "video": video, "contact sheet": sheet, "summary": summary}
+    has_video = any(status.video_written for status in drawn.values())
+    has_sheet = any(status.sheet_written for status in drawn.values())
+    found = {
+        "events": events,
+        "video": video if has_video else None,
+        "contact sheet": sheet if has_sheet else None,
+        "summary": summary,
+    }
     return {kind: str(path) for kind, path in found.items() if path is not None and path != "-"}
 
 
