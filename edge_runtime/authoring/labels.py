@@ -163,5 +163,5 @@ def _checked(names: Sequence[str], where: str) -> tuple[str, ...]:
     for number, name in enumerate(cleaned):
         # Control characters would act on a terminal, and half a surrogate pair cannot be written as UTF-8.
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
-            raise PackageError(f"{where}: the name of class {number}, {ascii(name)}, is not printable text")
+            raise PackageError(f"{where}: the name of class {number}, {name!a}, is not printable text")
     return cleaned

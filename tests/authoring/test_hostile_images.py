@@ -16,7 +16,7 @@ def test_a_header_that_promises_too_many_pixels(tmp_path: Path) -> None:
     head = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     png = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head))
     (tmp_path / "huge.png").write_bytes(png + b"\0" * 64)
-    with pytest.raises(ImageError, match="cannot be read|can be decoded"):
+    with pytest.raises(ImageError, match="can be decoded"):
         read_image(tmp_path, CocoImage(id=1, file_name="huge.png"))
 
 
