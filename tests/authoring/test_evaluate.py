@@ -110,7 +110,7 @@ def test_an_image_of_another_size_is_not_the_annotated_one(tmp_path: Path) -> No
     assert read_image(tmp_path, CocoImage(id=1, file_name="a.png", width=30, height=20)).shape == (20, 30, 3)
     with pytest.raises(ImageError, match="the picture is 30x20, its annotations are for 31x20"):
         read_image(tmp_path, CocoImage(id=1, file_name="a.png", width=31, height=20))
-    with pytest.raises(ImageError, match="No such file"):
+    with pytest.raises(ImageError, match="there is no such file"):
         read_image(tmp_path, CocoImage(id=1, file_name="b.png"))
 
 
