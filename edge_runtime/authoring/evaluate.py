@@ -129,9 +129,9 @@ def read_image(folder: Path, image: CocoImage) -> Image:
         ImageError: the file is absent, damaged, or has another size than its annotations say.
     """
     path = folder / image.file_name
-    if not _is_file(path):
-        raise ImageError(f"{path}: there is no such file")
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ImageError(f"{path}: not a regular file")
         data = np.fromfile(path, np.uint8)
     except OSError as error:
         raise ImageError(f"{path}: cannot be read: {error.strerror}") from error

@@ -1,6 +1,7 @@
 """Images and file names of a COCO set that cannot be read."""
 
 import json
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -21,8 +22,14 @@ def test_a_header_that_promises_too_many_pixels(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_too_long_for_the_disk_is_unreadable(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match="no such file"):
+    with pytest.raises(ImageError, match="File name too long"):
         read_image(tmp_path, CocoImage(id=1, file_name="a" * 300))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(ImageError, match="not a regular file"):
+        read_image(tmp_path, CocoImage(id=1, file_name="pipe.png"))
 
 
 @pytest.mark.parametrize("name", ["", "a\0b.jpg", "a" * 5000])
