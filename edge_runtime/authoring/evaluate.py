@@ -133,6 +133,8 @@ def read_image(folder: Path, image: CocoImage) -> Image:
         if path.exists() and not path.is_file():  # a pipe would be waited for
             raise ImageError(f"{path}: not a regular file")
         data = np.fromfile(path, np.uint8)
+    except FileNotFoundError as error:
+        raise ImageError(f"{path}: there is no such file") from error
     except OSError as error:
         raise ImageError(f"{path}: cannot be read: {error.strerror}") from error
     sizes = []

@@ -178,7 +178,7 @@ def test_every_row_of_the_table_leads_to_a_command() -> None:
 
 
 def test_codes_that_mean_the_same_everywhere() -> None:
-    assert set(EVERYWHERE) == {2, main.EXIT_SOFTWARE, main.EXIT_INTERRUPTED}
+    assert set(EVERYWHERE) == {2, main.EXIT_SOFTWARE, main.EXIT_INTERRUPTED, main.EXIT_TERMINATED}
 
 
 _HEAVY = ("numpy", "cv2", "av", "onnxruntime", "pydantic", "yaml", "rich", "structlog", "prometheus_client")
