@@ -171,7 +171,9 @@ class Camera:
         """The same picture for a while."""
         return [record for _ in range(round(seconds / step)) for record in self.see(*rows, after=step)]
 
-    def blind(self, reason: Unobserved, *, after: float = 0.1, detail: str | None = None) -> list[EventRecord]:
+    def blind(
+        self, reason: Unobserved, *, after: float = 0.1, detail: str | None = None
+    ) -> list[EventRecord]:
         """The camera is not being watched `after` seconds later."""
         self.clock.pass_s(after)
         return self.desk.unobserved(reason, self.clock.now_ns, detail)
