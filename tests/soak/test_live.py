@@ -41,7 +41,14 @@ def _slope_per_minute(samples: list[tuple[float, float]]) -> tuple[float, float]
 def test_a_camera_three_times_faster_than_the_model(yolox_package: Path, tmp_path: Path) -> None:
     """Age at evaluation stays within one frame period plus the model's time, and memory does not grow."""
     config = {
-        "models": {"m": {"package": str(yolox_package), "threads": 1, "mode": "latency"}},
+        "models": {
+            "m": {
+                "package": str(yolox_package),
+                "threads": 1,
+                "mode": "latency",
+                "accept_licences": ["NOASSERTION"],
+            }
+        },
         "cameras": {
             "fast": {
                 "source": {"kind": "synthetic", "fps": 90, "width": 640, "height": 480, "objects": 8},
