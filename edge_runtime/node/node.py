@@ -244,7 +244,10 @@ class Node:
     def _export(self) -> None:
         if self._metrics is None:
             return
-        for name, snapshot in self.snapshot().cameras.items():
+        for name, desk in self._desks.items():
+            snapshot = self._camera_snapshot(
+                desk
+            )  # not of the stages: their percentiles are sorted anew each time
             self._metrics.source(
                 name,
                 snapshot.state,
@@ -252,8 +255,8 @@ class Node:
                 decoded=snapshot.decoded,
                 drops=snapshot.drops,
             )
-            for rule, count in snapshot.suppressed.items():
-                self._metrics.suppressed(name, rule, count)
+            for rule, total in snapshot.suppressed.items():
+                self._metrics.suppressed(name, rule, total)
         if self._ring is not None:
             self._metrics.evidence(self._ring.used_bytes)
 

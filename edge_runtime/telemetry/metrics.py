@@ -75,7 +75,10 @@ class Metrics:
             "edge_events_late", "Events after their deadline", ["camera", "rule"], registry=registry
         )
         self._suppressed = Counter(
-            "edge_events_suppressed", "Events beyond a rule's rate cap", ["camera", "rule"], registry=registry
+            "edge_events_suppressed",
+            "Happenings held back by a cooldown or a rate cap",
+            ["camera", "rule"],
+            registry=registry,
         )
         self._nonfinite = Counter(
             "edge_nonfinite", "Candidates with a NaN or infinite value", ["camera"], registry=registry
@@ -116,9 +119,9 @@ class Metrics:
         if late:
             self._late.labels(camera, rule).inc()
 
-    def suppressed(self, camera: str, rule: str, count: int = 1) -> None:
-        """A rule's rate cap held back `count` events."""
-        self._suppressed.labels(camera, rule).inc(count)
+    def suppressed(self, camera: str, rule: str, total: int) -> None:
+        """A rule's cooldown or rate cap has held back `total` happenings so far."""
+        self._raise_to(self._suppressed.labels(camera, rule), ("suppressed", camera, rule), total)
 
     def nonfinite(self, camera: str, count: int) -> None:
         """The decoder dropped `count` candidates with a NaN or infinite value."""

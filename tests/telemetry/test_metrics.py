@@ -23,7 +23,8 @@ def test_every_number_of_the_runtime_has_its_metric() -> None:
     metrics.frame("dock", "timed_out")
     metrics.event("dock", "in", "started", "warning", late=True)
     metrics.event("dock", "in", "ended", "warning")
-    metrics.suppressed("dock", "in", 7)
+    for total in (3, 7, 7):  # totals, as a tick reports them again and again
+        metrics.suppressed("dock", "in", total)
     metrics.nonfinite("dock", 3)
     metrics.nonfinite("dock", 0)
     metrics.evidence(4096)
