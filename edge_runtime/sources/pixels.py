@@ -1,8 +1,9 @@
 """A decoded FFmpeg frame as an upright BGR picture: range, matrix and rotation right, with few copies.
 
-Two findings shaped this. PyAV before 17 ignores a frame's colour matrix unless it is told (a BT.709 clip was
+Three findings shaped this. PyAV before 17 ignores a frame's colour matrix unless it is told (a BT.709 clip was
 off by 13 levels on average), so it is told. And `to_ndarray` copies what swscale has just written: a view of
-the plane halves the conversion (docs/decisions/0030-decoding-with-pyav.md).
+the plane halves the conversion. And a frame whose `side_data` was asked for refers to itself, so its buffers wait
+for the garbage collector: 130 page faults a frame instead of none (docs/decisions/0030-decoding-with-pyav.md).
 """
 
 from typing import Any
@@ -28,10 +29,16 @@ UPRIGHT: Matrix = (1, 0, 0, 1)
 
 
 class ToBgr:
-    """Converts the frames of one stream; keeps swscale's tables between them."""
+    """Converts the frames of one stream; keeps swscale's tables between them.
+
+    Attributes:
+        matrix: display matrix of the stream, as its last key frame had it: it does not turn between two.
+    """
 
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
+        self._begun = False
+        self.matrix: Matrix = UPRIGHT
 
     def __call__(self, frame: VideoFrame) -> Image:
         """(H, W, 3) uint8 BGR, upright, C-contiguous, writable and owned by the caller.
@@ -49,7 +56,10 @@ class ToBgr:
                 "dst_color_range": _MPEG_RANGE,
             }
         converted = self._reformatter.reformat(frame, format="bgr24", **colours, **_ONE_THREAD)
-        return upright(_view(converted), display_matrix(frame))
+        if frame.key_frame or not self._begun:
+            self.matrix = display_matrix(frame)
+            self._begun = True
+        return upright(_view(converted), self.matrix)
 
 
 def _view(frame: VideoFrame) -> Image:

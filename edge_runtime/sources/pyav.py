@@ -16,7 +16,7 @@ from edge_runtime.sources.ffmpeg_errors import explained, is_silence
 from edge_runtime.sources.ffmpeg_open import open_stream
 from edge_runtime.sources.mailbox import DropCause
 from edge_runtime.sources.pacing import Pacer
-from edge_runtime.sources.pixels import ToBgr, display_matrix, rotation_of
+from edge_runtime.sources.pixels import ToBgr, rotation_of
 from edge_runtime.sources.reader import Grab, ReadCounts, SourceRefused, SourceSilent, StreamFacts
 
 _NO_TIMESTAMPS = 0x0080  # AVFMT_NOTIMESTAMPS: stamps are made up from a nominal rate (MJPEG over HTTP: 25)
@@ -170,7 +170,7 @@ class PyavReader:
             self.counts.damaged += 1
         height, width = image.shape[:2]
         if not self._seen or (width, height) != (self.facts.width, self.facts.height):
-            self._learn_size(frame, width, height)
+            self._learn_size(width, height)
             self._seen = True
         pts_ns = _in_ns(frame.pts, frame) if self._stamped or not self._live else None
         self._last_ns = max(pts_ns or 0, self._last_ns)
@@ -193,13 +193,13 @@ class PyavReader:
                 break
         return due_ns
 
-    def _learn_size(self, frame: VideoFrame, width: int, height: int) -> None:
+    def _learn_size(self, width: int, height: int) -> None:
         self.facts = StreamFacts(
             width=width,
             height=height,
             codec=self.facts.codec,
             fps=self.facts.fps,
-            rotation=rotation_of(display_matrix(frame)),
+            rotation=rotation_of(self._to_bgr.matrix),
             frames=self.facts.frames,
         )
 
