@@ -6,7 +6,7 @@
 set -eu
 
 venv=$1
-extras=${2:-device,models,docs,dev}
+extras=${2:-device,models,server,docs,dev}
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 
 say() { printf 'setup: %s\n' "$*" >&2; }

@@ -1,0 +1,89 @@
+"""Opening the database: SQLite by default, PostgreSQL by URL, the same schema and the same calls.
+
+SQLite runs in WAL with `synchronous=FULL`: what was receipted must survive a power cut. A writing transaction
+takes the write lock when it begins, so that two processes wait for each other instead of failing half-way.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.orm import Session
+
+from edge_runtime.errors import ConfigError
+
+BUSY_TIMEOUT_MS = 10_000
+_READ_ONLY = "fleet_read_only"
+
+
+class Store:
+    """One database.
+
+    Args:
+        engine: from `open_store`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file rather than a server."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """A session in one transaction: committed at the end, rolled back by an exception."""
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session that sees one state of the database and takes no write lock."""
+        with self.engine.connect().execution_options(**{_READ_ONLY: True}) as connection:
+            with Session(connection, expire_on_commit=False) as session:
+                yield session
+            connection.rollback()
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.engine.dispose()
+
+
+def open_store(url: str) -> Store:
+    """Open a database; its schema is brought up to date by `fleet_server.storage.migrate.upgrade`.
+
+    Args:
+        url: `sqlite:////path/fleet.db` or `postgresql://user@host/name`.
+
+    Raises:
+        ConfigError: the URL is of neither kind; its text is not repeated, because it may hold a password.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ConfigError("the database URL cannot be read; see docs/fleet.md for examples") from None
+    kind = parsed.get_backend_name()
+    if kind == "sqlite":
+        engine = create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    elif kind == "postgresql":
+        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    else:
+        raise ConfigError(f"the database kind {kind} is not supported: use sqlite or postgresql")
+    return Store(engine)
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions are begun by _begin_sqlite alone
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    read_only = connection.get_execution_options().get(_READ_ONLY, False)
+    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
