@@ -1,0 +1,17 @@
+"""A child process that ends with its parent, however that ends: kill -9, a crash, the out-of-memory killer."""
+
+import contextlib
+import ctypes
+import os
+import signal
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Called by a child at its start: have the kernel send `number` when the thread that spawned it ends."""
+    parent = os.getppid()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    if os.getppid() != parent:  # it died before the call
+        os.kill(os.getpid(), number)
