@@ -1,0 +1,161 @@
+"""A network cable between two programs on loopback that counts bytes and can be cut, frozen and healed."""
+
+import contextlib
+import selectors
+import socket
+import threading
+from dataclasses import dataclass, field
+from types import TracebackType
+
+_CHUNK = 65_536
+_MAX_BUFFER = 1 << 20
+
+
+@dataclass(slots=True)
+class _Pair:
+    """One connection through the cable."""
+
+    near: socket.socket
+    far: socket.socket
+    up: bytearray = field(default_factory=bytearray)
+    down: bytearray = field(default_factory=bytearray)
+
+
+class Cable:
+    """Listens on loopback and forwards every connection to `target`.
+
+    Attributes:
+        port: where to connect instead of the target.
+        bytes_up: forwarded from whoever connects here to the target.
+        bytes_down: forwarded back.
+        connections: accepted so far.
+    """
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self.bytes_up = self.bytes_down = self.connections = 0
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self._pairs: list[_Pair] = []
+        self._is_cut = self._is_frozen = False
+        self._lock = threading.RLock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._forward, name="cable", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Cable":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def cut(self) -> None:
+        """Break every connection, and every new one at once."""
+        with self._lock:
+            self._is_cut = True
+            self._drop_all()
+
+    def freeze(self) -> None:
+        """Swallow nothing and forward nothing: a dead link that nobody has noticed yet."""
+        with self._lock:
+            self._is_frozen = True
+
+    def heal(self) -> None:
+        """Work again; what was broken stays broken, what was frozen goes on."""
+        with self._lock:
+            self._is_cut = self._is_frozen = False
+
+    def close(self) -> None:
+        """End the cable."""
+        self._closing.set()
+        self._thread.join(5)
+        with self._lock:
+            self._drop_all()
+            self._selector.close()
+            self._listener.close()
+
+    # ---- in the cable's thread
+
+    def _forward(self) -> None:
+        while not self._closing.is_set():
+            with self._lock:
+                frozen = self._is_frozen
+            if frozen:
+                self._closing.wait(0.02)
+                continue
+            ready = self._selector.select(0.02)
+            with self._lock:
+                for key, events in ready:
+                    if key.data is None:
+                        self._accept()
+                    elif key.data in self._pairs and not self._is_frozen:
+                        self._move(key.data, key.fileobj, events)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            near, _ = self._listener.accept()
+            self.connections += 1
+            if self._is_cut:
+                near.close()
+                return
+            try:
+                far = socket.create_connection(self._target, timeout=2)
+            except OSError:
+                near.close()
+                return
+            pair = _Pair(near, far)
+            for end in (near, far):
+                end.setblocking(False)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._selector.register(end, selectors.EVENT_READ, pair)
+            self._pairs.append(pair)
+
+    def _move(self, pair: _Pair, end: object, events: int) -> None:
+        from_near = end is pair.near
+        source, sink = (pair.near, pair.far) if from_near else (pair.far, pair.near)
+        try:
+            if events & selectors.EVENT_READ:
+                data = source.recv(_CHUNK)
+                if not data:
+                    self._drop(pair)
+                    return
+                (pair.up if from_near else pair.down).extend(data)
+                self._flush(pair, sink, to_far=from_near)
+            if events & selectors.EVENT_WRITE:
+                self._flush(pair, source, to_far=not from_near)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._drop(pair)
+
+    def _flush(self, pair: _Pair, sink: socket.socket, *, to_far: bool) -> None:
+        buffer = pair.up if to_far else pair.down
+        with contextlib.suppress(BlockingIOError):
+            while buffer:
+                sent = sink.send(buffer[:_CHUNK])
+                del buffer[:sent]
+                if to_far:
+                    self.bytes_up += sent
+                else:
+                    self.bytes_down += sent
+        for end, pending, filling in ((pair.near, pair.down, pair.up), (pair.far, pair.up, pair.down)):
+            wanted = selectors.EVENT_WRITE if pending else 0
+            if len(filling) < _MAX_BUFFER:
+                wanted |= selectors.EVENT_READ
+            self._selector.modify(end, wanted or selectors.EVENT_WRITE, pair)
+
+    def _drop(self, pair: _Pair) -> None:
+        self._pairs.remove(pair)
+        for end in (pair.near, pair.far):
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(end)
+            end.close()
+
+    def _drop_all(self) -> None:
+        for pair in list(self._pairs):
+            self._drop(pair)

@@ -1,0 +1,81 @@
+"""The cable itself: it forwards whole, counts, cuts, freezes and heals."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from sim.cable import Cable
+
+
+@pytest.fixture(name="echo")
+def _echo() -> Iterator[tuple[str, int]]:
+    """A server that sends back what it gets."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer(end: socket.socket) -> None:
+        with end:
+            while data := end.recv(65_536):
+                end.sendall(data)
+
+    def serve() -> None:
+        while True:
+            try:
+                end, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(end,), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield listener.getsockname()
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(5)
+
+
+def _receive(end: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size and (data := end.recv(65_536)):
+        found += data
+    return bytes(found)
+
+
+def test_everything_crosses_and_is_counted(echo: tuple[str, int]) -> None:
+    data = bytes(range(256)) * 8192
+    with Cable(echo) as cable, socket.create_connection(("127.0.0.1", cable.port), timeout=10) as end:
+        sender = threading.Thread(target=end.sendall, args=(data,))
+        sender.start()
+        assert _receive(end, len(data)) == data
+        sender.join()
+        assert (cable.bytes_up, cable.bytes_down) == (len(data), len(data))
+
+
+def test_a_cut_breaks_what_is_open_and_what_comes(echo: tuple[str, int]) -> None:
+    with Cable(echo) as cable:
+        with socket.create_connection(("127.0.0.1", cable.port), timeout=10) as end:
+            end.sendall(b"a")
+            assert end.recv(1) == b"a"
+            cable.cut()
+            assert end.recv(1) == b""
+        with socket.create_connection(("127.0.0.1", cable.port), timeout=10) as end:
+            assert end.recv(1) == b""
+        cable.heal()
+        with socket.create_connection(("127.0.0.1", cable.port), timeout=10) as end:
+            end.sendall(b"b")
+            assert end.recv(1) == b"b"
+
+
+def test_a_frozen_link_says_nothing_and_loses_nothing(echo: tuple[str, int]) -> None:
+    with Cable(echo) as cable, socket.create_connection(("127.0.0.1", cable.port), timeout=10) as end:
+        end.sendall(b"a")
+        assert end.recv(1) == b"a"
+        cable.freeze()
+        end.sendall(b"b")
+        end.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            end.recv(1)
+        cable.heal()
+        end.settimeout(10)
+        assert end.recv(1) == b"b"
