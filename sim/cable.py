@@ -34,7 +34,7 @@ class Cable:
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.setblocking(False)
+        self._listener.settimeout(0)
         self.port: int = self._listener.getsockname()[1]
         self.bytes_up = self.bytes_down = self.connections = 0
         self._selector = selectors.DefaultSelector()
@@ -110,7 +110,7 @@ class Cable:
                 return
             pair = _Pair(near, far)
             for end in (near, far):
-                end.setblocking(False)
+                end.settimeout(0)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._selector.register(end, selectors.EVENT_READ, pair)
             self._pairs.append(pair)
