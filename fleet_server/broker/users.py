@@ -1,0 +1,54 @@
+"""Who may connect to the broker and what each may touch: the same table for every kind of broker."""
+
+from dataclasses import dataclass
+
+INGEST = "fleet-ingest"
+"""Common name of the server's own client certificate."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BrokerUser:
+    """One certificate that the broker lets in.
+
+    Attributes:
+        name: common name: a device's id, or `INGEST`.
+        serial: of the certificate, hexadecimal, as it stands in the subject's OU. Two certificates of one device
+            are two users, so that one can be put out alone.
+    """
+
+    name: str
+    serial: str
+
+    @property
+    def distinguished_name(self) -> str:
+        """The subject as Go writes it (RFC 2253: last part first), which is how NATS looks it up."""
+        return f"CN={self.name},OU={self.serial}"
+
+    @property
+    def is_ingest(self) -> bool:
+        """Whether this is the server itself rather than a device."""
+        return self.name == INGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """MQTT topic filters.
+
+    Attributes:
+        publish: what may be written.
+        subscribe: what may be read.
+    """
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+
+
+def permissions(user: BrokerUser) -> Permissions:
+    """A device writes its own `up` and `presence` and reads its own `down`; the server does the reverse."""
+    if user.is_ingest:
+        return Permissions(
+            publish=("fleet/v1/+/down/#",),
+            subscribe=("fleet/v1/+/up/#", "fleet/v1/+/presence"),
+        )
+    own = f"fleet/v1/{user.name}"
+    return Permissions(publish=(f"{own}/up/#", f"{own}/presence"), subscribe=(f"{own}/down/#",))
