@@ -16,6 +16,8 @@ from typing import Protocol
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 _TIME_ERROR = 5  # adjtimex(2): clock not synchronised
 
 
@@ -46,6 +48,10 @@ class Clock(Protocol):
         """Nanoseconds on CLOCK_MONOTONIC."""
         ...
 
+    def boottime_ns(self) -> int:
+        """Nanoseconds on CLOCK_BOOTTIME: as monotonic, and it goes on while the machine is suspended."""
+        ...
+
     def wall(self) -> WallLabel:
         """The wall clock as a label."""
         ...
@@ -57,6 +63,10 @@ class SystemClock:
     def monotonic_ns(self) -> int:
         """Nanoseconds on CLOCK_MONOTONIC."""
         return time.monotonic_ns()
+
+    def boottime_ns(self) -> int:
+        """Nanoseconds on CLOCK_BOOTTIME; on CLOCK_MONOTONIC where the system has no such clock."""
+        return time.clock_gettime_ns(_BOOTTIME)
 
     def wall(self) -> WallLabel:
         """The wall clock as a label."""

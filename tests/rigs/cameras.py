@@ -37,6 +37,9 @@ class FakeClock:
     def monotonic_ns(self) -> int:
         return self.now_ns
 
+    def boottime_ns(self) -> int:
+        return self.now_ns
+
     def wall(self) -> WallLabel:
         return WallLabel(0, synced=False, boot_id="test")
 

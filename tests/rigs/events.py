@@ -69,6 +69,9 @@ class FakeClock:
     def monotonic_ns(self) -> int:
         return self.now_ns
 
+    def boottime_ns(self) -> int:
+        return self.now_ns
+
     def wall(self) -> WallLabel:
         return WallLabel(self.unix_ns, self.synced, "0f1e2d3c-0000-4000-8000-000000000000")
 

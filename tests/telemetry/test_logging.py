@@ -20,6 +20,9 @@ class FakeClock:
     def monotonic_ns(self) -> int:
         return self.now_ns
 
+    def boottime_ns(self) -> int:
+        return self.now_ns
+
     def wall(self) -> WallLabel:
         return WallLabel(1_700_000_000_000_000_000 + self.now_ns, self.synced, "boot")
 

@@ -1,0 +1,43 @@
+"""The outbox: a durable, bounded, expiring queue in which every accepted event ends in exactly one counted fate."""
+
+from edge_runtime.outbox.records import (
+    DeadLetter,
+    EvidenceDue,
+    EvidenceFile,
+    Health,
+    HeldEntry,
+    HeldItem,
+    NotAccepted,
+    OutboxError,
+    OutboxStatus,
+    OutboxUnavailable,
+    Put,
+    PutResult,
+    QueuedEntry,
+    QueuedItem,
+    Settled,
+    Submission,
+    SyncPoint,
+)
+from edge_runtime.outbox.settings import OutboxSettings
+
+__all__ = [
+    "DeadLetter",
+    "EvidenceDue",
+    "EvidenceFile",
+    "Health",
+    "HeldEntry",
+    "HeldItem",
+    "NotAccepted",
+    "OutboxError",
+    "OutboxSettings",
+    "OutboxStatus",
+    "OutboxUnavailable",
+    "Put",
+    "PutResult",
+    "QueuedEntry",
+    "QueuedItem",
+    "Settled",
+    "Submission",
+    "SyncPoint",
+]

@@ -1,0 +1,142 @@
+"""The state directory: everything that a device keeps across restarts, in one place that only its owner reads.
+
+```
+STATE/identity/            key, certificate and what enrolment said
+STATE/outbox/              outbox.db, ballast, quarantine/, and the lock of the one process that owns them
+STATE/run/outbox.sock      where other processes reach the outbox
+STATE/evidence/            crops that wait for a person or an upload, named by their SHA-256
+STATE/policy.yaml          the policy, where the configuration names no other
+```
+"""
+
+import contextlib
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.errors import ConfigError
+
+ENVIRONMENT = "EDGE_RUNTIME_STATE"
+"""Names the state directory where no `--state` is given."""
+
+_SHA256 = re.compile(r"^[0-9a-f]{64}$")
+
+
+def default_state_path() -> Path:
+    """Where state lies when nobody says: `/var/lib/edge-runtime` for root, else under the user's state home."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/edge-runtime")
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home) / "edge-runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """Paths below one state directory.
+
+    Attributes:
+        path: the directory itself.
+    """
+
+    path: Path
+
+    @classmethod
+    def find(cls, option: Path | str | None = None) -> "StateDirectory":
+        """The directory of a `--state` option, of the environment, or the default one; nothing is made."""
+        chosen = option or os.environ.get(ENVIRONMENT) or default_state_path()
+        return cls(Path(chosen).expanduser().absolute())
+
+    @property
+    def identity(self) -> Path:
+        """Folder of the device's key and certificate."""
+        return self.path / "identity"
+
+    @property
+    def outbox(self) -> Path:
+        """Folder of the queue's database."""
+        return self.path / "outbox"
+
+    @property
+    def run(self) -> Path:
+        """Folder of sockets; they mean nothing after a restart."""
+        return self.path / "run"
+
+    @property
+    def outbox_socket(self) -> Path:
+        """Where the outbox's process listens; see `short_socket_path`."""
+        return self.run / "outbox.sock"
+
+    @property
+    def evidence(self) -> Path:
+        """Folder of crops that wait for a person or an upload."""
+        return self.path / "evidence"
+
+    @property
+    def policy(self) -> Path:
+        """The policy's default place."""
+        return self.path / "policy.yaml"
+
+    def evidence_file(self, sha256: str) -> Path:
+        """Where the crop with this digest lies.
+
+        Raises:
+            ValueError: `sha256` is not 64 lower-case hexadecimal digits; it may never become another path.
+        """
+        if not _SHA256.match(sha256):
+            raise ValueError("not a SHA-256 in lower-case hexadecimal")
+        return self.evidence / f"{sha256}.jpg"
+
+    def ensure(self) -> "StateDirectory":
+        """Make the directory and its folders, readable by their owner alone.
+
+        An existing state directory keeps its mode, because it may be a mount that others look at; the folders in
+        it are always 0700.
+
+        Raises:
+            ConfigError: it cannot be made, is no directory, or belongs to another user.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._require_own(self.path)
+            for folder in (self.identity, self.outbox, self.run, self.evidence):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                self._require_own(folder)
+                if folder.stat().st_mode & 0o077:
+                    folder.chmod(0o700)
+        except OSError as error:
+            raise ConfigError(
+                f"state directory {self.path}: {error.strerror}; name another with --state or {ENVIRONMENT}"
+            ) from None
+        return self
+
+    def _require_own(self, folder: Path) -> None:
+        owner = folder.stat().st_uid
+        if owner != os.geteuid():
+            raise ConfigError(
+                f"state directory {folder} belongs to user {owner}, not to {os.geteuid()}; "
+                f"run as its owner, or name another with --state or {ENVIRONMENT}"
+            )
+
+
+@contextlib.contextmanager
+def short_socket_path(path: Path) -> Iterator[str]:
+    """A name of at most 108 bytes for a socket, valid inside the `with`: `sun_path` holds no more.
+
+    Raises:
+        OSError: the socket's folder does not exist.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The user id at the other end of a Unix socket, by the kernel's word (SO_PEERCRED)."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)  # struct ucred: three ints
+    return int.from_bytes(credentials[4:8], sys.byteorder)
