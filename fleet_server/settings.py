@@ -1,0 +1,425 @@
+"""The server's data directory: where its files lie, and `settings.toml`, which `fleet init` writes.
+
+```
+DIR/settings.toml                       this room
+DIR/authority/{ca.key, ca.pem}          the certificate authority
+DIR/tls/{server,ingest}.{key,pem}       the server's own certificates
+DIR/fleet.db                            the database, unless settings or --database name another
+DIR/broker/                             files of the embedded broker
+DIR/evidence/                           what devices uploaded, by digest
+DIR/admin.token                         a token of the HTTP API for whoever may read this directory
+DIR/revoked.crl                         for external brokers
+DIR/run/                                numbers of the running processes; means nothing after a restart
+```
+
+Environment variables stand above the file, and are how `fleet serve` hands its options to the processes it starts:
+a database's URL may hold a password, which an argument would show to every user of the machine.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from typing_extensions import Self
+
+from edge_runtime.errors import ConfigError
+from edge_runtime.protocol.decision import RecipientName
+from edge_runtime.protocol.enrolment import BrokerAddress, BrokerTransport
+from edge_runtime.protocol.vocabulary import DataClass
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its older name
+    import tomli as tomllib
+
+DATABASE_VARIABLE = "FLEET_DATABASE"
+BROKER_VARIABLE = "FLEET_BROKER"
+LISTEN_VARIABLE = "FLEET_LISTEN"
+
+_MIB = 1024 * 1024
+_MAX_FILE_BYTES = 64 * 1024
+_SCHEMES = {"mqtt": 1883, "mqtts": 8883, "wss": 443}
+
+Port = Annotated[int, Field(ge=0, le=65_535)]
+Host = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9:.\-]+$")]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPaths:
+    """Paths below one data directory.
+
+    Attributes:
+        root: the directory itself.
+    """
+
+    root: Path
+
+    @property
+    def settings(self) -> Path:
+        """The settings file."""
+        return self.root / "settings.toml"
+
+    @property
+    def authority(self) -> Path:
+        """Folder of the certificate authority."""
+        return self.root / "authority"
+
+    @property
+    def ca_key(self) -> Path:
+        """Private key of the authority."""
+        return self.authority / "ca.key"
+
+    @property
+    def ca_certificate(self) -> Path:
+        """Certificate of the authority: what devices, brokers and clients trust."""
+        return self.authority / "ca.pem"
+
+    @property
+    def tls(self) -> Path:
+        """Folder of the server's own certificates."""
+        return self.root / "tls"
+
+    @property
+    def server_key(self) -> Path:
+        """Private key of the HTTP API and of the embedded broker."""
+        return self.tls / "server.key"
+
+    @property
+    def server_certificate(self) -> Path:
+        """Certificate of the HTTP API and of the embedded broker."""
+        return self.tls / "server.pem"
+
+    @property
+    def ingest_key(self) -> Path:
+        """Private key with which ingest shows itself to the broker."""
+        return self.tls / "ingest.key"
+
+    @property
+    def ingest_certificate(self) -> Path:
+        """Certificate with which ingest shows itself to the broker."""
+        return self.tls / "ingest.pem"
+
+    @property
+    def database(self) -> Path:
+        """The default database."""
+        return self.root / "fleet.db"
+
+    @property
+    def broker(self) -> Path:
+        """Folder of the embedded broker."""
+        return self.root / "broker"
+
+    @property
+    def evidence(self) -> Path:
+        """Folder of evidence."""
+        return self.root / "evidence"
+
+    @property
+    def admin_token(self) -> Path:
+        """Token of the HTTP API."""
+        return self.root / "admin.token"
+
+    @property
+    def revocation_list(self) -> Path:
+        """Revoked certificates, for external brokers."""
+        return self.root / "revoked.crl"
+
+    @property
+    def run(self) -> Path:
+        """Numbers of the running processes."""
+        return self.root / "run"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class HttpSettings(_Section):
+    """The HTTP API.
+
+    Attributes:
+        host: address to listen on.
+        port: 0 chooses a free one.
+    """
+
+    host: Host = "0.0.0.0"  # noqa: S104 - devices reach it from outside; TLS is always on
+    port: Port = 8443
+
+
+class BrokerSettings(_Section):
+    """The MQTT broker.
+
+    Attributes:
+        kind: `embedded` is started and supervised by the server, `external` is somebody else's.
+        host: address on which the embedded one listens.
+        port: MQTT over TLS of the embedded one; 0 chooses a free one.
+        websocket_port: MQTT over WebSocket and TLS of the embedded one; None for none.
+        url: of an external one: `mqtts://host:port`, `wss://host/path`, or `mqtt://` on loopback alone.
+        protocol: MQTT version that ingest speaks; `auto` tries 5 and falls back.
+    """
+
+    kind: Literal["embedded", "external"] = "embedded"
+    host: Host = "0.0.0.0"  # noqa: S104 - devices reach it from outside; TLS is always on
+    port: Port = 8883
+    websocket_port: Port | None = None
+    url: Annotated[str, Field(max_length=512)] | None = None
+    protocol: Literal["auto", "5", "3.1.1"] = "auto"
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.kind == "external" and self.url is None:
+            raise ValueError("an external broker needs its url")
+        if self.url is not None:
+            parse_broker_url(self.url)
+        return self
+
+    @property
+    def uses_tls(self) -> bool:
+        """False only for an external broker on loopback that was named by `mqtt://`."""
+        return self.kind == "embedded" or not (self.url or "").startswith("mqtt://")
+
+    def address(self) -> BrokerAddress:
+        """Where ingest reaches the broker. Devices are told a name from `ServerSettings.hosts` instead."""
+        if self.kind == "external" and self.url is not None:
+            return parse_broker_url(self.url)
+        return BrokerAddress(host="localhost", port=self.port)
+
+
+class IngestSettings(_Section):
+    """How events are taken in.
+
+    Attributes:
+        workers: processes; more than one needs a broker with MQTT 5 shared subscriptions.
+        queue_messages, queue_bytes: bound of what was received and is not committed, per worker.
+        receive_maximum: messages that an MQTT 5 broker may leave unacknowledged at one worker.
+        batch_events: events in one transaction, at most.
+        linger_ms: how long a transaction waits for more events.
+        max_credit: bundles that one device may have in flight.
+        max_ranges: settled runs beyond `high` kept for one outbox file.
+        max_epochs: outbox files kept for one device.
+        clock_tolerance_ms: how far a device's synchronised clock may be ahead of ours at a deadline.
+        dead_letters, dead_letter_bytes: bound of what is kept of refused messages.
+    """
+
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    queue_messages: Annotated[int, Field(ge=16, le=100_000)] = 1000
+    queue_bytes: Annotated[int, Field(ge=_MIB, le=4096 * _MIB)] = 64 * _MIB
+    receive_maximum: Annotated[int, Field(ge=1, le=65_535)] = 500
+    batch_events: Annotated[int, Field(ge=1, le=1000)] = 1000
+    linger_ms: Annotated[float, Field(ge=0, le=1000)] = 10
+    max_credit: Annotated[int, Field(ge=1, le=1000)] = 20
+    max_ranges: Annotated[int, Field(ge=64, le=1_000_000)] = 20_000
+    max_epochs: Annotated[int, Field(ge=1, le=10_000)] = 64
+    clock_tolerance_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 2000
+    dead_letters: Annotated[int, Field(ge=10, le=1_000_000)] = 10_000
+    dead_letter_bytes: Annotated[int, Field(ge=_MIB, le=4096 * _MIB)] = 64 * _MIB
+
+
+class EvidenceSettings(_Section):
+    """What devices may upload.
+
+    Attributes:
+        quota_bytes: all evidence together.
+        max_bytes: one piece.
+        keep_free_bytes: nothing is taken while the disk has less than this free.
+    """
+
+    quota_bytes: Annotated[int, Field(ge=_MIB)] = 10 * 1024 * _MIB
+    max_bytes: Annotated[int, Field(ge=1024, le=1024 * _MIB)] = 16 * _MIB
+    keep_free_bytes: Annotated[int, Field(ge=0)] = 256 * _MIB
+
+
+class RetentionSettings(_Section):
+    """How long rows are kept. A key must outlive every resend of its event, or dedupe would end with it.
+
+    Attributes:
+        days: of events, their keys and evidence.
+        max_ttl_days: an event that may wait longer than this is refused.
+        max_offline_days: a device that was switched off this long and comes back is still deduplicated.
+        held_commands_days: of commands that are done.
+    """
+
+    days: Annotated[int, Field(ge=1, le=3650)] = 90
+    max_ttl_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    max_offline_days: Annotated[int, Field(ge=0, le=3650)] = 30
+    held_commands_days: Annotated[int, Field(ge=1, le=3650)] = 30
+
+    @model_validator(mode="after")
+    def _outlives(self) -> Self:
+        if self.days < self.max_ttl_days + self.max_offline_days:
+            raise ValueError(
+                "days must be at least max_ttl_days + max_offline_days, or resends would be stored twice"
+            )
+        return self
+
+
+class ServerSettings(_Section):
+    """Everything in `settings.toml`.
+
+    Attributes:
+        hosts: names and addresses by which devices and operators reach this server; the first is told to devices.
+        recipient: which recipient of a device's policy this server is.
+        accepts: classes of data that it takes: it may narrow what devices allow, never widen it.
+        purposes: purposes that it takes; None for all.
+        database: URL of the database; None is `DIR/fleet.db`.
+    """
+
+    version: Literal[1] = 1
+    hosts: Annotated[tuple[Host, ...], Field(min_length=1, max_length=32)] = ("localhost", "127.0.0.1")
+    recipient: RecipientName = "fleet"
+    accepts: tuple[DataClass, ...] = (DataClass.PUBLIC, DataClass.INTERNAL, DataClass.CONFIDENTIAL)
+    purposes: tuple[str, ...] | None = None
+    database: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    http: HttpSettings = HttpSettings()
+    broker: BrokerSettings = BrokerSettings()
+    ingest: IngestSettings = IngestSettings()
+    evidence: EvidenceSettings = EvidenceSettings()
+    retention: RetentionSettings = RetentionSettings()
+
+    _paths: ServerPaths = PrivateAttr(default=ServerPaths(Path()))
+
+    @field_validator("accepts")
+    @classmethod
+    def _known(cls, accepts: tuple[DataClass, ...]) -> tuple[DataClass, ...]:
+        if DataClass.UNKNOWN in accepts:
+            raise ValueError("what is of unknown class is never sent, so it cannot be accepted")
+        return accepts
+
+    @property
+    def paths(self) -> ServerPaths:
+        """Where the files of this data directory lie."""
+        return self._paths
+
+    @property
+    def database_url(self) -> str:
+        """URL of the database. It may hold a password: it belongs in no log."""
+        return self.database or f"sqlite:///{self.paths.database}"
+
+    @classmethod
+    def at(cls, directory: Path, **values: Any) -> Self:
+        """Settings made in code, for a data directory; nothing is read or written.
+
+        Raises:
+            ConfigError: a value is out of its range.
+        """
+        return _validated(cls, values, ServerPaths(directory.expanduser().absolute()), "settings")
+
+    @classmethod
+    def load(cls, directory: Path, environment: Mapping[str, str] | None = None) -> Self:
+        """Read `DIR/settings.toml`; the variables FLEET_DATABASE, FLEET_BROKER and FLEET_LISTEN stand above it.
+
+        Args:
+            directory: DIR.
+            environment: the process's own when None.
+
+        Raises:
+            ConfigError: there is no such file, it is no TOML, or a value in it cannot be used; the text says where,
+                and never repeats a value.
+        """
+        paths = ServerPaths(directory.expanduser().absolute())
+        values = _read(paths.settings)
+        _override(values, os.environ if environment is None else environment)
+        return _validated(cls, values, paths, str(paths.settings))
+
+
+SettingsT = TypeVar("SettingsT", bound=ServerSettings)
+
+
+def parse_broker_url(url: str) -> BrokerAddress:
+    """The broker that a URL names.
+
+    Raises:
+        ValueError: another scheme, no host, a path where none belongs, or `mqtt://` to another machine.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("the broker's URL cannot be read") from None
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise ValueError("a broker's URL is mqtts://host:port or wss://host/path")
+    if parts.username or parts.password:
+        raise ValueError("a broker's URL holds no user: ingest shows its certificate")
+    if parts.scheme == "mqtt" and not _is_loopback(parts.hostname):
+        raise ValueError("mqtt:// sends in the clear and is for loopback alone: use mqtts://")
+    if parts.scheme == "wss":
+        transport, path = BrokerTransport.WEBSOCKETS, parts.path or "/mqtt"
+    else:
+        transport, path = BrokerTransport.TCP, "/mqtt"
+        if parts.path not in ("", "/"):
+            raise ValueError("a path belongs to a wss:// URL only")
+    return BrokerAddress(
+        host=parts.hostname, port=port or _SCHEMES[parts.scheme], transport=transport, path=path
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path.parent} is no data directory of a fleet server: make one with fleet init"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if len(data) > _MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is longer than {_MAX_FILE_BYTES} bytes")
+    try:
+        found: dict[str, Any] = tomllib.loads(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        # its text names line and column, and no value
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    return found
+
+
+def _override(values: dict[str, Any], environment: Mapping[str, str]) -> None:
+    if database := environment.get(DATABASE_VARIABLE):
+        values["database"] = database
+    if broker := environment.get(BROKER_VARIABLE):
+        section = _section(values, "broker")
+        section.update({"kind": "external", "url": broker})
+    if listen := environment.get(LISTEN_VARIABLE):
+        host, _, port = listen.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(f"{LISTEN_VARIABLE} is HOST:PORT, for example 0.0.0.0:8443")
+        _section(values, "http").update({"host": host.strip("[]"), "port": int(port)})
+
+
+def _section(values: dict[str, Any], name: str) -> dict[str, Any]:
+    found = values.setdefault(name, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"settings: {name} is a table")
+    return found
+
+
+def _validated(kind: type[SettingsT], values: dict[str, Any], paths: ServerPaths, where: str) -> SettingsT:
+    try:
+        settings = kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise ConfigError(f"{where}: {place}: {first['msg'].removeprefix('Value error, ')}") from None
+    settings._paths = paths
+    return settings
