@@ -55,6 +55,8 @@ class InvitationRow(Base):
         secret_sha256: the token itself is not kept.
         serials: serial numbers that may still use it; None for a token for one device.
         uses_left: 0 when it is used up.
+        wrong_secrets: how often its id came with another secret; ten make it void.
+        needs_approval: devices that use it are pending until an operator accepts them.
     """
 
     __tablename__ = "invitations"
@@ -65,13 +67,15 @@ class InvitationRow(Base):
     labels: Mapped[dict[str, str]] = mapped_column(JSON, default=dict)
     serials: Mapped[list[str] | None] = mapped_column(JSON)
     uses_left: Mapped[int]
+    wrong_secrets: Mapped[int] = mapped_column(default=0)
+    needs_approval: Mapped[bool] = mapped_column(default=False)
     expires_ms: Mapped[int] = mapped_column(BigInteger)
     created_ms: Mapped[int] = mapped_column(BigInteger)
     created_by: Mapped[str] = mapped_column(String(64))
 
 
 class RenewalNonceRow(Base):
-    """A nonce that was handed out for a renewal; used once."""
+    """A nonce with which a certificate was renewed; kept until it has run out anyway, so that it is used once."""
 
     __tablename__ = "renewal_nonces"
 
