@@ -2,5 +2,6 @@
 
 from fleet_server.storage.base import Base
 from fleet_server.storage.engine import Store, open_store
+from fleet_server.storage.migrate import SchemaTooNew, StoreUnavailable, upgrade
 
-__all__ = ["Base", "Store", "open_store"]
+__all__ = ["Base", "SchemaTooNew", "Store", "StoreUnavailable", "open_store", "upgrade"]

@@ -120,6 +120,16 @@ class HeldRow(Base):
     body: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class HeldListRow(Base):
+    """The newest list of held items of each device, and how many it holds in all: a list names at most 100."""
+
+    __tablename__ = "held_lists"
+
+    device: Mapped[str] = mapped_column(String(63), primary_key=True)
+    total: Mapped[int] = mapped_column(BigInteger)
+    received_ms: Mapped[int] = mapped_column(BigInteger)
+
+
 class CommandRow(Base):
     """A command to a device: this table is the queue from which the running server publishes.
 

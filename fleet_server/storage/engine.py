@@ -2,6 +2,7 @@
 
 SQLite runs in WAL with `synchronous=FULL`: what was receipted must survive a power cut. A writing transaction
 takes the write lock when it begins, so that two processes wait for each other instead of failing half-way.
+PostgreSQL is given up on when it does not answer: a half-open connection must not stop ingest for hours.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,21 @@ from sqlalchemy.orm import Session
 from edge_runtime.errors import ConfigError
 
 BUSY_TIMEOUT_MS = 10_000
+_POSTGRES = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 15_000,  # ms; a cut cable is noticed after this
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "application_name": "fleet",
+    "options": "-c lock_timeout=10s -c statement_timeout=60s -c idle_in_transaction_session_timeout=60s",
+}
+_SQLITE: dict[str, str | int] = {
+    "journal_mode": "wal",
+    "synchronous": 2,  # FULL: what was receipted survives a power cut
+    "foreign_keys": 1,
+    "journal_size_limit": 64 * 1024 * 1024,
+}
 _READ_ONLY = "fleet_read_only"
 
 
@@ -43,7 +59,10 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session that sees one state of the database and takes no write lock."""
-        with self.engine.connect().execution_options(**{_READ_ONLY: True}) as connection:
+        options: dict[str, Any] = {_READ_ONLY: True}
+        if not self.is_sqlite:
+            options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self.engine.connect().execution_options(**options) as connection:
             with Session(connection, expire_on_commit=False) as session:
                 yield session
             connection.rollback()
@@ -72,7 +91,11 @@ def open_store(url: str) -> Store:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     elif kind == "postgresql":
-        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        engine = create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            pool_pre_ping=True,
+            connect_args={**_POSTGRES, **parsed.query},
+        )
     else:
         raise ConfigError(f"the database kind {kind} is not supported: use sqlite or postgresql")
     return Store(engine)
@@ -80,8 +103,12 @@ def open_store(url: str) -> Store:
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions are begun by _begin_sqlite alone
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    for pragma, wanted in _SQLITE.items():
+        # SQLite ignores in silence what it does not know or cannot do, WAL on a network file system among it
+        connection.execute(f"PRAGMA {pragma}={wanted}").close()
+        found = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+        if found != wanted:
+            raise ConfigError(f"SQLite keeps {pragma} at {found} here; put the database on a local disk")
 
 
 def _begin_sqlite(connection: Connection) -> None:

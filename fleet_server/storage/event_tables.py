@@ -1,6 +1,6 @@
 """Tables of what devices delivered: events, the gaps that were closed, dead letters and evidence."""
 
-from sqlalchemy import BigInteger, Index, Integer, LargeBinary, SmallInteger, String
+from sqlalchemy import BigInteger, Index, Integer, LargeBinary, SmallInteger, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from fleet_server.storage.base import Base, BigId
@@ -36,7 +36,7 @@ class EventRow(Base):
     at_ms: Mapped[int] = mapped_column(BigInteger)
     synced: Mapped[bool]
     received_ms: Mapped[int] = mapped_column(BigInteger)
-    evidence_sha256: Mapped[str | None] = mapped_column(String(64), index=True)
+    evidence_sha256: Mapped[str | None] = mapped_column(String(64))
     body_sha256: Mapped[bytes] = mapped_column(LargeBinary(32))
     body: Mapped[bytes] = mapped_column(LargeBinary)
 
@@ -44,6 +44,13 @@ class EventRow(Base):
         Index("ix_events_device_id", "device", "id"),
         Index("ix_events_device_event", "device", "event", "revision"),
         Index("ix_events_received", "received_ms"),
+        # Most events have none: a partial index costs them nothing.
+        Index(
+            "ix_events_evidence",
+            "evidence_sha256",
+            sqlite_where=text("evidence_sha256 IS NOT NULL"),
+            postgresql_where=text("evidence_sha256 IS NOT NULL"),
+        ),
     )
 
 
@@ -52,6 +59,9 @@ class EpochRow(Base):
 
     Attributes:
         high: every sequence number up to here is settled.
+        seen_ms: when the server last heard of it.
+        surplus: events committed under a sequence number that was settled before: the device had given them up,
+            or it used the number twice. `delivered + surplus` is the number of rows that were stored.
         accepted … lost: the device's own ledger as it last reported it.
         reported_ms: when it did.
     """
@@ -62,6 +72,8 @@ class EpochRow(Base):
     epoch: Mapped[str] = mapped_column(String(36), primary_key=True)
     high: Mapped[int] = mapped_column(BigInteger, default=0)
     first_ms: Mapped[int] = mapped_column(BigInteger)
+    seen_ms: Mapped[int] = mapped_column(BigInteger)
+    surplus: Mapped[int] = mapped_column(BigInteger, default=0)
     reported_ms: Mapped[int | None] = mapped_column(BigInteger)
     accepted: Mapped[int] = mapped_column(BigInteger, default=0)
     queued: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -76,8 +88,9 @@ class SettledRow(Base):
     """A run of settled sequence numbers beyond `high`, with how it was settled.
 
     Attributes:
-        fate: `delivered`, or a device's outcome, or `rejected`. Rows at or below `high` are folded into
-            `FateCountRow` and deleted.
+        fate: `delivered`, or what the device reported. A rejection by the server settles nothing: the number
+            stays open until the device reports that it knows, or a lost receipt would pass for a delivery. Rows
+            at or below `high` are folded into `FateCountRow` and deleted.
     """
 
     __tablename__ = "settled"

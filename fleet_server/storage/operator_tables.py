@@ -25,7 +25,7 @@ class ApiTokenRow(Base):
 
 
 class AuditRow(Base):
-    """One act. Append-only and hash-chained: `hash` covers the row and the hash before it.
+    """One act. Append-only and hash-chained: `hash` covers the row and the hash before it, which no other row has.
 
     Attributes:
         detail: canonical JSON (sorted keys, no spaces); no secrets and no event content.
@@ -39,7 +39,7 @@ class AuditRow(Base):
     action: Mapped[str] = mapped_column(String(64))
     subject: Mapped[str] = mapped_column(String(128))
     detail: Mapped[str] = mapped_column(Text)
-    previous: Mapped[bytes] = mapped_column(LargeBinary(32))
+    previous: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
     hash: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
 
 

@@ -1,0 +1,125 @@
+"""The schema: migrations make what the code says, once, whoever starts first, and never touch a newer one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import DatabaseError
+
+from edge_runtime.errors import ConfigError
+from fleet_server.storage import SchemaTooNew, Store, StoreUnavailable, open_store, upgrade
+from fleet_server.storage.event_tables import DeadLetterRow
+from fleet_server.storage.migrate import METADATA, differences
+from fleet_server.storage.operator_tables import AuditRow, GenerationRow
+
+
+def test_migrations_make_what_the_tables_say(store: Store) -> None:
+    with store.engine.connect() as connection:
+        assert differences(connection) == []
+        names = set(sa.inspect(connection).get_table_names())
+    assert names == {*METADATA.tables, "alembic_version"}
+
+
+def test_a_column_that_no_revision_makes_is_noticed(store: Store) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE generations ADD COLUMN surprise INTEGER"))
+    with store.engine.connect() as connection:
+        assert "surprise" in str(differences(connection))
+
+
+def test_a_second_start_changes_nothing(store: Store) -> None:
+    with store.write() as session:
+        session.add(GenerationRow(name="devices", value=7))
+    upgrade(store)
+    with store.read() as session:
+        assert session.get_one(GenerationRow, "devices").value == 7
+
+
+def test_a_newer_schema_is_refused_in_one_sentence_and_left_alone(store: Store) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(SchemaTooNew, match="9999, made by a newer release") as caught:
+        upgrade(store)
+
+    assert "\n" not in str(caught.value)
+    with store.engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == "9999"
+
+
+def test_processes_that_start_together_wait_for_each_other(database_url: str) -> None:
+    script = (
+        "import sys; from fleet_server.storage import open_store, upgrade; upgrade(open_store(sys.argv[1]))"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-c", script, database_url], stderr=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    said = [child.communicate(timeout=60)[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0, 0], said
+
+
+def test_a_failed_revision_leaves_nothing_behind(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(database_url)
+    with store.engine.begin() as connection:  # the last table but some that 0001 makes stands in its way
+        connection.execute(sa.text("CREATE TABLE settled (a INTEGER)"))
+
+    with pytest.raises(StoreUnavailable, match="settled"):
+        upgrade(store)
+
+    with store.engine.connect() as connection:
+        assert set(sa.inspect(connection).get_table_names()) <= {"settled"}
+    store.close()
+
+
+def test_a_folder_that_cannot_be_written_is_said_without_the_url(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/absent/secret.db")
+    with pytest.raises(StoreUnavailable, match="unable to open database file") as caught:
+        upgrade(store)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_said_without_the_password(tmp_path: Path) -> None:
+    store = open_store(f"postgresql://fleet:sesame@/fleet?host={tmp_path}")
+    with pytest.raises(StoreUnavailable, match="cannot be used") as caught:
+        upgrade(store)
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "nonsense", "oracle://u:sesame@h/d"])
+def test_other_urls_are_refused_without_repeating_them(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_store(url)
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE audit SET actor = 'x'", "DELETE FROM audit"])
+def test_no_statement_changes_the_audit_log(store: Store, statement: str) -> None:
+    with store.write() as session:
+        session.add(
+            AuditRow(at_ms=1, actor="a", action="b", subject="c", detail="{}", previous=b"p", hash=b"h")
+        )
+    with pytest.raises(DatabaseError, match="append-only"), store.write() as session:
+        session.execute(sa.text(statement))
+
+
+def test_a_reader_sees_one_state_and_cannot_write(store: Store) -> None:
+    with store.read() as reader:
+        before = reader.scalar(sa.select(sa.func.count()).select_from(DeadLetterRow))
+        with store.write() as writer:
+            writer.add(
+                DeadLetterRow(device="d", channel="c", received_ms=1, code="x", text="", size=0, body=b"")
+            )
+        assert reader.scalar(sa.select(sa.func.count()).select_from(DeadLetterRow)) == before == 0
+    with store.read() as reader:
+        assert reader.scalar(sa.select(sa.func.count()).select_from(DeadLetterRow)) == 1
+
+
+def test_sqlite_keeps_what_was_committed_through_a_power_cut(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/fleet.db")
+    with store.engine.connect() as connection:
+        assert connection.scalar(sa.text("PRAGMA journal_mode")) == "wal"
+        assert connection.scalar(sa.text("PRAGMA synchronous")) == 2
+    store.close()
