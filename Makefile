@@ -55,10 +55,10 @@ bench: assets ## Measure speed against bare loops and peers (ratios in one run; 
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 trials: assets ## Long and repeated tests (tens of minutes)
-	@$(BIN)/pytest -m trial --timeout 1800 $(ARGS)
+	@$(BIN)/pytest -m trial -s --timeout 1800 $(ARGS)
 
 soak: assets ## Runs of many minutes: memory, descriptors and ages stay flat
-	@$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
+	@$(BIN)/pytest -m soak -s --timeout 7200 $(ARGS)
 
 docs: setup ## Build the documentation into build/site; a broken link or a stale page fails
 	@$(BIN)/python -m docs.generate_reference --check
