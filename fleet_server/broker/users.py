@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-INGEST = "fleet-ingest"
+from fleet_server.authority import INGEST_NAME
+
+INGEST = INGEST_NAME
 """Common name of the server's own client certificate."""
 
 
