@@ -1,0 +1,106 @@
+"""Crops on their way: read from the ring exactly as the event names them, written where the outbox looks."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Protocol
+
+from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.outbox import EvidenceFile
+from edge_runtime.protocol import EvidenceRef
+from edge_runtime.state import StateDirectory
+
+MAX_CROP_BYTES = 4 * 1024 * 1024
+"""The configuration allows no larger crop."""
+
+
+class CropMissing(EdgeRuntimeError):
+    """A crop is gone, is not the one that the event names, or cannot be written."""
+
+
+class Crops(Protocol):
+    """Where crops of events lie."""
+
+    def read(self, ref: EvidenceRef) -> bytes:
+        """The bytes that `ref` names.
+
+        Raises:
+            CropMissing: there are none, or others.
+        """
+        ...
+
+
+class CropFolder:
+    """The ring's folder, only ever read.
+
+    Args:
+        directory: of the ring.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, ref: EvidenceRef) -> bytes:
+        """The bytes that `ref` names.
+
+        Raises:
+            CropMissing: the file is gone, or its length or digest is another.
+        """
+        if "/" in ref.name or "\0" in ref.name or ref.name in (".", ".."):
+            raise CropMissing("the event names no file of the ring")
+        return read_crop(self._directory / ref.name, ref.sha256, ref.bytes)
+
+
+def read_crop(path: Path, sha256: str, size: int) -> bytes:
+    """A crop file, if it holds what it should. Links are not followed.
+
+    Raises:
+        CropMissing: it does not.
+    """
+    if not 0 < size <= MAX_CROP_BYTES:
+        raise CropMissing("no crop has that size")
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        raise CropMissing("the crop is no longer on the device") from None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise CropMissing("the crop is no file")
+        data = file.read(size + 1)
+    if len(data) != size or hashlib.sha256(data).hexdigest() != sha256:
+        raise CropMissing("the crop is not the one that the event names")
+    return data
+
+
+def store_crop(data: bytes, state: StateDirectory) -> EvidenceFile:
+    """Put a crop where the outbox expects it, so that a power cut leaves all of it or nothing.
+
+    Raises:
+        CropMissing: the disk is full or cannot be written.
+    """
+    sha256 = hashlib.sha256(data).hexdigest()
+    path = state.evidence_file(sha256)
+    part = path.with_name(f".{sha256[:16]}.{secrets.token_hex(4)}.part")
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
+            part.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise CropMissing(f"the crop cannot be kept: {error.strerror}") from None
+    return EvidenceFile(sha256, len(data))
