@@ -166,7 +166,7 @@ class RemoteReview(_Section):
     """
 
     classes: Classes = ()
-    evidence: Literal[EvidenceMode.NONE, EvidenceMode.REDACTED] = EvidenceMode.NONE
+    evidence: Literal["none", "redacted"] = "none"
 
 
 class Policy(_Section):

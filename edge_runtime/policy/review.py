@@ -78,9 +78,10 @@ def release_decision(
         raise ReviewRefused(
             "there is no policy in force, so nobody is known who may have it; write one first"
         )
-    if remote and evidence.rank > policy.remote_review.evidence.rank:
+    most = policy.remote_review.evidence
+    if remote and evidence.rank > EvidenceMode(most).rank:
         raise ReviewRefused(
-            f"remote review may let evidence go up to {policy.remote_review.evidence.value} only"
+            f"the policy lets a remote review release {most} of the crop, not {evidence.value}"
         )
     return Decision(
         DecisionKind.SEND,
