@@ -1,0 +1,346 @@
+"""The uplink's loop: one thread that owns all state, an inbox that everybody else writes to, and a clock.
+
+It waits for the next message or the next deadline, takes in what came, and does what is due. It calls the outbox,
+which answers at once or is unavailable; all that may block for long runs in other threads.
+"""
+
+import queue
+import random
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.protocol.delivery import PresenceState, Receipt
+from edge_runtime.protocol.topics import Channel, Topic
+from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES, WireError
+from edge_runtime.telemetry import get_logger
+from edge_runtime.uplink.budget import ByteBudget
+from edge_runtime.uplink.commands import SeenCommands
+from edge_runtime.uplink.courier import Courier
+from edge_runtime.uplink.delivery import OVERHEAD_BYTES, Delivery
+from edge_runtime.uplink.letters import Letter, Letters
+from edge_runtime.uplink.line import Line
+from edge_runtime.uplink.link import LinkMeter
+from edge_runtime.uplink.memory import BrokerMemory
+from edge_runtime.uplink.pacing import Pacer
+from edge_runtime.uplink.ports import Hands, LinkIdentity, Queue
+from edge_runtime.uplink.post import Post
+from edge_runtime.uplink.reports import presence
+from edge_runtime.uplink.secretary import Secretary
+from edge_runtime.uplink.session import (
+    Acknowledged,
+    Arrived,
+    Connected,
+    MqttSession,
+    SessionEvent,
+    Subscribed,
+)
+from edge_runtime.uplink.settings import UplinkSettings
+from edge_runtime.uplink.workers import Answered, CommandWorker, Leasable, OutboxWatcher, Renewal, Renewed
+
+MAX_INBOX = 4096
+"""Messages that wait for the engine; a server that sends more faster than they are read loses the rest, counted."""
+
+_LONGEST_WAIT_NS = 5 * NS_PER_S
+_BATCH = 256
+_RENEWAL_RETRY_NS = 600 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class FromSession:
+    """Something happened in a session."""
+
+    session: MqttSession
+    event: SessionEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The process was asked to end."""
+
+
+Message = FromSession | Leasable | Answered | Renewed | Stop
+
+
+class Uplink:
+    """The whole uplink but for evidence.
+
+    Args:
+        identity: who this device is.
+        settings: see there.
+        outbox: a connection to the outbox; leases belong to it.
+        watched: another one, that may block in `wait`.
+        directory: for the budget, ids of commands and what is known of brokers; exists.
+        hands: what the composition handed in.
+        clock: time.
+        rng: for jitter.
+
+    Attributes:
+        budget: bytes of the day, shared with whoever else uses the link.
+        counts: what was received and could not be used, by kind; and messages the inbox had no room for.
+    """
+
+    def __init__(
+        self,
+        identity: LinkIdentity,
+        settings: UplinkSettings,
+        *,
+        outbox: Queue,
+        watched: Queue,
+        directory: Path,
+        hands: Hands,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._identity, self._settings, self._hands, self._clock = identity, settings, hands, clock
+        self._inbox: queue.Queue[Message] = queue.Queue(MAX_INBOX)
+        self._stop = threading.Event()
+        self.counts: Counter[str] = Counter()
+        device = identity.device
+        self.budget = ByteBudget(
+            directory / "budget.json", settings.daily_bytes, settings.critical_overdraft, clock
+        )
+        self._presence = presence(device, clock.wall().boot_id)
+        self._link = LinkMeter(settings.half_life_s)
+        self._post, self._letters = Post(device, self.budget), Letters()
+        self._watcher = OutboxWatcher(watched, self.tell)
+        self._delivery = Delivery(
+            device,
+            linger_ms=settings.linger,
+            retry=settings.retry,
+            pacer=Pacer(settings.window, ramp=settings.ramp),
+            budget=self.budget,
+            link=self._link,
+            rng=rng,
+        )
+        self._courier = Courier(
+            device,
+            outbox=outbox,
+            watcher=self._watcher,
+            delivery=self._delivery,
+            post=self._post,
+            letters=self._letters,
+            settings=settings,
+            clock=clock,
+            rng=rng,
+        )
+        self._seen = SeenCommands(directory / "commands.json")
+        self._secretary = Secretary(
+            device,
+            settings,
+            hands=hands,
+            letters=self._letters,
+            post=self._post,
+            courier=self._courier,
+            link=self._link,
+            worker=CommandWorker(self._seen, hands, self.tell),
+            clock=clock,
+        )
+        self._line = Line(
+            settings, BrokerMemory(directory / "brokers.json"), self._presence, self._from_session, rng
+        )
+        self._renewal = Renewal(hands, self.tell)
+        self._renewal_ns = 0
+        self._renewal_trouble: str | None = None
+        self._subscribed = False
+        self._limits = Connected(1, None)
+
+    # -- from other threads ------------------------------------------------------------------------------------
+
+    def tell(self, message: Message) -> None:
+        """Put a message into the inbox; never blocks."""
+        try:
+            self._inbox.put_nowait(message)
+        except queue.Full:
+            self.counts["inbox_full"] += 1
+
+    def stop(self) -> None:
+        """Ask for a clean end; `run` returns within the settings' `stop_s`."""
+        self._stop.set()
+        self.tell(Stop())
+
+    @property
+    def online(self) -> bool:
+        """Whether there is a session and the server has answered in it."""
+        return self._subscribed and self._delivery.open
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until `stop`.
+
+        Raises:
+            TooManyHanging: the system never returns from network calls; only a new process helps.
+        """
+        while not self._stop.is_set():
+            self._take_in(self._wait_s())
+            self._work(self._clock.monotonic_ns())
+        self._say_goodbye()
+        self._watcher.stop()
+
+    def _wait_s(self) -> float:
+        now = self._clock.monotonic_ns()
+        parts = (self._line.wake_ns(), self._courier.wake_ns(now), self._secretary.wake_ns())
+        times = [now + _LONGEST_WAIT_NS, *(part for part in parts if part is not None)]
+        return max(0.0, (min(times) - now) / NS_PER_S)
+
+    def _take_in(self, wait_s: float) -> None:
+        try:
+            self._handle(self._inbox.get(timeout=wait_s) if wait_s > 0 else self._inbox.get_nowait())
+            for _ in range(_BATCH):
+                self._handle(self._inbox.get_nowait())
+        except queue.Empty:
+            return
+
+    def _work(self, now: int) -> None:
+        if self._line.tick(now) is not None:
+            self._session_over()
+        if self._line.wants_attempt(now):
+            number = self._courier.next_session()
+            if number is not None:
+                self._line.begin(self._identity, number, now)
+        self._renew_if_due(now)
+        if not self._subscribed:
+            return
+        if self._courier.work(now):
+            get_logger().warning("no receipt for too long; connecting anew")
+            self._end_session("no receipt for too long", now)
+            return
+        self._secretary.work(self._line.number, self.sentences(), now)
+
+    def sentences(self) -> tuple[str, ...]:
+        """What is worse than it should be, for health; no content of events."""
+        found = [*self._hands.degraded(), *self._secretary.outbox_sentences()]
+        if self._line.quarrel:
+            found.append("another client seems to use this device's identity")
+        if self._courier.outbox_away:
+            found.append("the outbox does not answer")
+        if self._delivery.min_severity:
+            found.append("the byte budget of the day is spent; only critical events are sent")
+        if self._post.refused:
+            found.append("the broker refused publications; see its permissions of this device")
+        troubles = (self.budget.trouble, self._seen.trouble, self._renewal_trouble)
+        return (*found, *(trouble for trouble in troubles if trouble is not None))
+
+    # -- what arrives ------------------------------------------------------------------------------------------
+
+    def _from_session(self, session: MqttSession, event: SessionEvent) -> None:
+        self.tell(FromSession(session, event))
+
+    def _handle(self, message: Message) -> None:
+        now = self._clock.monotonic_ns()
+        if isinstance(message, FromSession):
+            if self._line.is_mine(message.session):
+                self._handle_session(message.session, message.event, now)
+        elif isinstance(message, Leasable):
+            self._courier.leasable()
+        elif isinstance(message, Answered):
+            self._secretary.answered(message, self._line.number, self.sentences(), now)
+        elif isinstance(message, Renewed):
+            self._renewed(message, now)
+
+    def _handle_session(self, session: MqttSession, event: SessionEvent, now: int) -> None:
+        if isinstance(event, Arrived):
+            self._arrived(event, now)
+        elif isinstance(event, Acknowledged):
+            self._post.acknowledged(event.mid, failed=event.failed)
+            self._letters.acknowledged(event.mid)
+            self._courier.acknowledged(event.mid, failed=event.failed)
+            if event.failed:
+                get_logger().warning("the broker refused a publication", why=event.text)
+        elif isinstance(event, Connected):
+            self._line.connected(self._identity, event, now)
+            self._post.connected(session, event.receive_maximum)
+            self._limits = event
+            session.subscribe(f"{Topic(self._identity.device, Channel.RECEIPT)}".rsplit("/", 1)[0] + "/#")
+        elif isinstance(event, Subscribed):
+            self._begin_session(event, now)
+        else:
+            self._line.ended(event, now)
+            self._session_over()
+
+    def _begin_session(self, event: Subscribed, now: int) -> None:
+        if not event.granted:
+            self._end_session("the broker refused the subscription to this device's topics", now)
+            return
+        self._subscribed = True
+        self._courier.connected(self._limits.receive_maximum, self._limits.max_packet, now)
+        birth = self._presence(self._line.number, PresenceState.ONLINE, "connected")
+        self._secretary.connected(birth, now)
+        get_logger().info("connected", session=self._line.number)
+
+    def _arrived(self, message: Arrived, now: int) -> None:
+        self.budget.note(len(message.payload) + OVERHEAD_BYTES)
+        topic = Topic.parse(message.topic)
+        if topic is None or topic.device != self._identity.device or len(message.payload) > MAX_PAYLOAD_BYTES:
+            self.counts["unusable"] += 1
+        elif topic.channel is Channel.COMMAND:
+            self._secretary.command(message.payload, retained=message.retained)
+        elif topic.channel is Channel.RECEIPT and not message.retained:
+            try:
+                receipt = Receipt.decode(message.payload)
+            except WireError as error:
+                self.counts[f"receipt_{error.fault.value}"] += 1
+                get_logger().warning("a receipt cannot be read", why=str(error))
+                return
+            self._secretary.server_time(receipt.server_ms)
+            self._courier.receipt(receipt, now)
+        else:
+            self.counts["unexpected"] += 1
+
+    # -- the session -------------------------------------------------------------------------------------------
+
+    def _end_session(self, why: str, now: int) -> None:
+        self._line.renew(why, now)
+        self._session_over()
+
+    def _session_over(self) -> None:
+        self._subscribed = False
+        self._post.disconnected()
+        self._courier.disconnected()
+        self._secretary.disconnected()
+
+    def _renew_if_due(self, now: int) -> None:
+        if not self._renewal.possible or now < self._renewal_ns:
+            return
+        left_s = self._identity.renew_in_s()
+        if self._secretary.renewal_asked or (left_s is not None and left_s <= 0):
+            self._secretary.renewal_asked = False
+            self._renewal_ns = now + _RENEWAL_RETRY_NS
+            self._renewal.start()
+
+    def _renewed(self, event: Renewed, now: int) -> None:
+        if event.identity is None:
+            self._renewal_trouble = f"the certificate could not be renewed: {event.text}"
+            get_logger().warning("the certificate could not be renewed", why=event.text)
+            return
+        self._renewal_trouble = None
+        self._identity = event.identity
+        get_logger().info("the certificate was renewed")
+        self._end_session("the certificate was renewed", now)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def _say_goodbye(self) -> None:
+        """Outcomes and a last presence, within the bound; what is in flight is sent again another time."""
+        deadline = self._clock.monotonic_ns() + int(self._settings.stop_s * NS_PER_S)
+        if self._subscribed:
+            self._courier.draining = True
+            self._secretary.write_outcomes_now(self._clock.monotonic_ns())
+            self._flush(deadline - int(self._settings.stop_s * NS_PER_S / 2))
+            offline = self._presence(self._line.number, PresenceState.OFFLINE, "stopped")
+            self._letters.put(Letter(Channel.PRESENCE, offline.encode(), retained=True))
+            self._flush(deadline)
+        self._line.close()
+        self._session_over()
+
+    def _flush(self, deadline: int) -> None:
+        while self._subscribed:
+            self._secretary.publish()
+            now = self._clock.monotonic_ns()
+            settled = self._letters.next() is None and self._post.idle and self._delivery.in_flight == 0
+            if settled or now >= deadline:
+                return
+            self._take_in((min(deadline, now + NS_PER_S // 10) - now) / NS_PER_S)

@@ -1,0 +1,320 @@
+"""One MQTT session: a fresh paho client for every connect, its callbacks turned into plain records.
+
+A client is never used for a second connect: paho would resend what it still remembers, wait with a back-off that
+has no jitter, and keep a window that belongs to a session that is gone. All waiting is done elsewhere.
+"""
+
+import contextlib
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import paho.mqtt.client as mqtt
+import socks  # type: ignore[import-untyped]
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from edge_runtime.protocol.enrolment import BrokerAddress, BrokerTransport
+from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES
+
+_UNSUPPORTED_VERSION = 0x84
+_TAKEN_OVER = 0x8E
+_RECEIVE_MAXIMUM_311 = 64
+"""MQTT 3.1.1 has no Receive Maximum: what its brokers take by default."""
+
+_OWN_RECEIVE_MAXIMUM = 64
+_MAX_QUEUED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The broker accepted the session.
+
+    Attributes:
+        receive_maximum: publications that it takes before it must have acknowledged one.
+        max_packet: bytes of the largest packet that it takes; None where it states none.
+    """
+
+    receive_maximum: int
+    max_packet: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The attempt or the session is over.
+
+    Attributes:
+        text: why, for people.
+        answered: whether the broker spoke MQTT with us at all.
+        refused: it answered with a refusal.
+        unsupported: it, or its silence, suggests that it does not speak this version of MQTT.
+        taken_over: another client took the session.
+    """
+
+    text: str
+    answered: bool = False
+    refused: bool = False
+    unsupported: bool = False
+    taken_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The answer to the subscription."""
+
+    granted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The broker's PUBACK. A reason of 0x80 or more is a failure, although paho calls it published.
+
+    Attributes:
+        mid: of the publication.
+    """
+
+    mid: int
+    failed: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message on one of our topics."""
+
+    topic: str
+    payload: bytes
+    retained: bool
+
+
+SessionEvent = Connected | Ended | Subscribed | Acknowledged | Arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom to connect to, and as whom.
+
+    Attributes:
+        client_id: the device's id.
+        address: the broker.
+        tls: the device's certificate and the authority it trusts; None only where a test's broker has no TLS.
+        mqtt5: the version to speak.
+        proxy: URL of an HTTP proxy, or None.
+        will_topic, will: published by the broker, retained, when the connection breaks.
+    """
+
+    client_id: str
+    address: BrokerAddress
+    tls: ssl.SSLContext | None
+    mqtt5: bool
+    proxy: str | None
+    will_topic: str
+    will: bytes
+    keepalive_s: int
+    connect_timeout_s: float
+    will_delay_s: int
+    session_expiry_s: int
+
+
+class MqttSession:
+    """Connects once, in a thread of its own, and tells what happens until it is closed.
+
+    Args:
+        target: see there.
+        tell: called with (this session, event) from the session's threads; must not block.
+    """
+
+    def __init__(self, target: Target, tell: Callable[["MqttSession", SessionEvent], None]) -> None:
+        self._target = target
+        self._tell = tell
+        self._connected = False
+        self._over = threading.Event()
+        self._client = self._make_client()
+        self._thread = threading.Thread(target=self._connect, name="uplink-connect", daemon=True)
+
+    @property
+    def mqtt5(self) -> bool:
+        """Whether it speaks MQTT 5."""
+        return self._target.mqtt5
+
+    def start(self) -> None:
+        """Begin to connect; returns at once."""
+        self._thread.start()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether its connecting thread still runs, closed or not."""
+        return self._thread.is_alive()
+
+    def subscribe(self, topic: str) -> bool:
+        """Subscribe at QoS 1; a `Subscribed` follows. False where the connection is gone."""
+        code, _ = self._client.subscribe(topic, qos=1)
+        return code == mqtt.MQTT_ERR_SUCCESS
+
+    def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, expiry_s: int | None = None
+    ) -> int | None:
+        """Publish at QoS 1.
+
+        Args:
+            topic: where to.
+            payload: what.
+            retain: whether the broker keeps it for later subscribers.
+            expiry_s: after which the broker need not deliver it any more (MQTT 5).
+
+        Returns:
+            The id that its `Acknowledged` will carry, or None: not connected, or paho would only queue it.
+        """
+        if not self._client.is_connected():
+            return None  # paho takes a publication while offline, and sends it whenever
+        properties = None
+        if expiry_s is not None and self._target.mqtt5:
+            properties = _properties(PacketTypes.PUBLISH)
+            properties.MessageExpiryInterval = max(1, min(expiry_s, 0xFFFFFFFF))
+        sent = self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        return sent.mid if sent.rc == mqtt.MQTT_ERR_SUCCESS else None
+
+    def close(self) -> None:
+        """End it; a connected one says goodbye, so that its will is not published. Nothing is told any more."""
+        self._over.set()
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            self._client.disconnect()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _make_client(self) -> mqtt.Client:
+        target = self._target
+        websockets = target.address.transport is BrokerTransport.WEBSOCKETS
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=target.client_id,
+            clean_session=None if target.mqtt5 else False,
+            protocol=MQTTProtocolVersion.MQTTv5 if target.mqtt5 else MQTTProtocolVersion.MQTTv311,
+            transport="websockets" if websockets else "tcp",
+            reconnect_on_failure=False,
+        )
+        client.suppress_exceptions = True
+        client.connect_timeout = target.connect_timeout_s
+        if target.tls is not None:
+            client.tls_set_context(target.tls)
+        if websockets:
+            client.ws_set_options(path=target.address.path)
+        if target.proxy is not None:
+            client.proxy_set(**_proxy_arguments(target.proxy))
+        will_properties = None
+        if target.mqtt5:
+            will_properties = _properties(PacketTypes.WILLMESSAGE)
+            will_properties.WillDelayInterval = target.will_delay_s
+        client.will_set(target.will_topic, target.will, qos=1, retain=True, properties=will_properties)
+        client.max_queued_messages_set(_MAX_QUEUED)
+        client.max_inflight_messages_set(_MAX_QUEUED)  # the window is kept by whoever publishes
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_publish = self._on_publish
+        client.on_message = self._on_message
+        return client
+
+    def _connect(self) -> None:
+        target = self._target
+        properties = None
+        if target.mqtt5:
+            properties = _properties(PacketTypes.CONNECT)
+            properties.SessionExpiryInterval = target.session_expiry_s
+            properties.ReceiveMaximum = _OWN_RECEIVE_MAXIMUM
+            properties.MaximumPacketSize = MAX_PAYLOAD_BYTES + 4096
+        try:
+            self._client.connect(
+                target.address.host,
+                target.address.port,
+                target.keepalive_s,
+                clean_start=False if target.mqtt5 else mqtt.MQTT_CLEAN_START_FIRST_ONLY,
+                properties=properties,
+            )
+        except (OSError, ValueError) as error:  # socks, TLS and WebSocket errors are OSError
+            self._end(Ended(_sentence(error)))
+            return
+        if self._over.is_set():
+            self._client.disconnect()
+        self._client.loop_start()
+
+    def _on_connect(
+        self, _client: mqtt.Client, _data: Any, _flags: mqtt.ConnectFlags, reason: Any, properties: Any
+    ) -> None:
+        if reason.is_failure:
+            unsupported = (
+                reason.value in (_UNSUPPORTED_VERSION, 0x01) or "protocol version" in str(reason).lower()
+            )
+            text = f"the broker refused: {reason}"
+            self._end(Ended(text, answered=True, refused=True, unsupported=unsupported))
+            return
+        self._connected = True
+        default = 65_535 if self._target.mqtt5 else _RECEIVE_MAXIMUM_311
+        self._say(
+            Connected(
+                getattr(properties, "ReceiveMaximum", default), getattr(properties, "MaximumPacketSize", None)
+            )
+        )
+
+    def _on_disconnect(
+        self, _client: mqtt.Client, _data: Any, _flags: mqtt.DisconnectFlags, reason: Any, _properties: Any
+    ) -> None:
+        taken_over = self._target.mqtt5 and reason.value == _TAKEN_OVER
+        if self._connected:
+            self._end(Ended(f"the connection ended: {reason}", answered=True, taken_over=taken_over))
+        else:
+            self._end(
+                Ended("the broker closed the connection before it answered", unsupported=self._target.mqtt5)
+            )
+
+    def _on_subscribe(
+        self, _client: mqtt.Client, _data: Any, _mid: int, reasons: list[Any], _properties: Any
+    ) -> None:
+        self._say(Subscribed(bool(reasons) and not any(reason.is_failure for reason in reasons)))
+
+    def _on_publish(self, _client: mqtt.Client, _data: Any, mid: int, reason: Any, _properties: Any) -> None:
+        self._say(Acknowledged(mid, bool(reason.is_failure), str(reason)))
+
+    def _on_message(self, _client: mqtt.Client, _data: Any, message: mqtt.MQTTMessage) -> None:
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""
+        self._say(Arrived(topic, bytes(message.payload[: MAX_PAYLOAD_BYTES + 1]), bool(message.retain)))
+
+    def _end(self, ended: Ended) -> None:
+        if not self._over.is_set():
+            self._over.set()
+            self._tell(self, ended)
+
+    def _say(self, event: SessionEvent) -> None:
+        if not self._over.is_set():
+            self._tell(self, event)
+
+
+def _properties(packet: int) -> Properties:
+    return Properties(packet)  # type: ignore[no-untyped-call]
+
+
+def _proxy_arguments(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    return {
+        "proxy_type": socks.HTTP,
+        "proxy_addr": parts.hostname,
+        "proxy_port": parts.port,
+        "proxy_username": None if parts.username is None else unquote(parts.username),
+        "proxy_password": None if parts.password is None else unquote(parts.password),
+    }
+
+
+def _sentence(error: Exception) -> str:
+    """An error of the network as one line without addresses of objects or credentials."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the broker's certificate is not trusted: {error.verify_message}"
+    if isinstance(error, socks.ProxyError):
+        return f"the proxy refused: {error.msg}"
+    return f"no connection: {getattr(error, 'strerror', None) or type(error).__name__}"
