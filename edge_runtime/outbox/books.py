@@ -1,0 +1,106 @@
+"""The books: one row with the ledger, the next sequence number and the queue's time. It carries its own CRC."""
+
+import zlib
+from dataclasses import astuple, dataclass, fields
+
+from edge_runtime.outbox.database import Database
+from edge_runtime.protocol.delivery import Ledger
+from edge_runtime.protocol.vocabulary import Fate
+
+
+@dataclass(slots=True)
+class Books:
+    """What one transaction reads first and writes last.
+
+    Attributes:
+        epoch: UUIDv7 of the database.
+        next: sequence number of the next accepted event.
+        passed: the highest `high` of a receipt.
+        session: of the last connect.
+        accepted, queued, delivered, expired, evicted, rejected, lost: the ledger.
+        bytes, critical_bytes: of the queued events, as the quota counts them; the critical ones among them.
+        held, held_bytes: what waits for a person.
+        evidence_bytes: crops that wait.
+        time_ms, boot_id, boot_ms, anchor_ms, anchor_wall_ms, off_time_known: the queue's time, see `queue_time`.
+        clean: whether the last process closed the file properly.
+    """
+
+    epoch: str
+    next: int = 1
+    passed: int = 0
+    session: int = 0
+    accepted: int = 0
+    queued: int = 0
+    delivered: int = 0
+    expired: int = 0
+    evicted: int = 0
+    rejected: int = 0
+    lost: int = 0
+    bytes: int = 0
+    critical_bytes: int = 0
+    held: int = 0
+    held_bytes: int = 0
+    evidence_bytes: int = 0
+    time_ms: int = 0
+    boot_id: str = ""
+    boot_ms: int = 0
+    anchor_ms: int | None = None
+    anchor_wall_ms: int | None = None
+    off_time_known: int = 1
+    clean: int = 0
+
+    def ledger(self) -> Ledger:
+        """The counts as they are reported."""
+        return Ledger(
+            accepted=self.accepted,
+            queued=self.queued,
+            delivered=self.delivered,
+            expired=self.expired,
+            evicted=self.evicted,
+            rejected=self.rejected,
+            lost=self.lost,
+        )
+
+    @property
+    def balances(self) -> bool:
+        """Whether every accepted event is queued or has exactly one fate."""
+        fates = self.delivered + self.expired + self.evicted + self.rejected + self.lost
+        return self.accepted == self.queued + fates
+
+    def count(self, fate: Fate, number: int) -> None:
+        """Move `number` queued events to a fate."""
+        setattr(self, fate.value, getattr(self, fate.value) + number)
+        self.queued -= number
+
+
+_NAMES = tuple(field.name for field in fields(Books))
+
+CREATE_BOOKS = (
+    "CREATE TABLE books (id INTEGER PRIMARY KEY CHECK (id = 1), "
+    + ", ".join(f'"{name}"' for name in _NAMES)
+    + ", crc INTEGER NOT NULL)"
+)
+_LOAD = "SELECT " + ", ".join(f'"{name}"' for name in _NAMES) + ", crc FROM books WHERE id = 1"  # noqa: S608
+_SAVE = f"INSERT OR REPLACE INTO books VALUES (1, {', '.join('?' * len(_NAMES))}, ?)"  # noqa: S608 - our own names
+
+
+def load_books(database: Database) -> Books | None:
+    """The books as they were committed, or None where the row is missing or damaged.
+
+    Raises:
+        DatabaseFault: the table cannot be read.
+    """
+    rows = database.execute(_LOAD)
+    if len(rows) != 1 or rows[0][-1] != _crc(rows[0][:-1]):
+        return None
+    return Books(*rows[0][:-1])
+
+
+def save_books(database: Database, books: Books) -> None:
+    """Write the books; part of every transaction."""
+    values = astuple(books)
+    database.execute(_SAVE, (*values, _crc(values)))
+
+
+def _crc(values: tuple[object, ...]) -> int:
+    return zlib.crc32(repr(values).encode())
