@@ -20,19 +20,19 @@ class NatsListen:
     Attributes:
         host, port: MQTT over TLS.
         websocket_port: MQTT over WebSocket and TLS; None for none.
-        internal_port: NATS' own protocol, on loopback alone; no user may speak it.
         store: folder of the JetStream store.
+        log: file of its log, kept at 8 MiB and two older ones; None for stderr.
         max_store_bytes: the store never takes more.
     """
 
     host: str
     port: int
-    internal_port: int
     store: Path
     certificate: Path
     key: Path
     authority: Path
     websocket_port: int | None = None
+    log: Path | None = None
     max_store_bytes: int = 4 << 30
 
 
@@ -46,8 +46,10 @@ def nats_config(listen: NatsListen, users: Iterable[BrokerUser]) -> str:
     return (
         "# Written by the fleet server; changes are overwritten.\n"
         "server_name: fleet\n"
-        f"host: 127.0.0.1, port: {listen.internal_port}\n"
+        # NATS' own protocol cannot be switched off: any port of loopback, and no user below may speak it
+        "host: 127.0.0.1, port: -1\n"
         f"{tls.replace('  ', '', 1)}"
+        f"{_log(listen)}"
         f"max_payload: {MAX_PAYLOAD_BYTES}\n"
         "jetstream {\n"
         f"  store_dir: {_q(str(listen.store))}\n"
@@ -57,6 +59,14 @@ def nats_config(listen: NatsListen, users: Iterable[BrokerUser]) -> str:
         f"mqtt {{\n  host: {_q(listen.host)}, port: {listen.port}\n{tls}}}\n"
         f"{websocket}"
         f"authorization {{ users = [\n{entries}\n] }}\n"
+    )
+
+
+def _log(listen: NatsListen) -> str:
+    if listen.log is None:
+        return ""
+    return (
+        f"log_file: {_q(str(listen.log))}, logfile_size_limit: 8MB, logfile_max_num: 3, logtime_utc: true\n"
     )
 
 

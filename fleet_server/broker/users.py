@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 
+from edge_runtime.protocol.topics import ROOT, Channel, Topic
 from fleet_server.authority import INGEST_NAME
 
 INGEST = INGEST_NAME
 """Common name of the server's own client certificate."""
+
+_WRITTEN_BY_DEVICES = tuple(
+    channel for channel in Channel if channel.value.startswith("up/") or channel is Channel.PRESENCE
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,11 +51,17 @@ class Permissions:
 
 
 def permissions(user: BrokerUser) -> Permissions:
-    """A device writes its own `up` and `presence` and reads its own `down`; the server does the reverse."""
+    """A device writes its own `up` and `presence` and reads its own `down`; the server does the reverse.
+
+    A device may write the channels that the protocol has and no others: below a wildcard it could leave retained
+    messages without number in the broker's store.
+    """
     if user.is_ingest:
         return Permissions(
-            publish=("fleet/v1/+/down/#",),
-            subscribe=("fleet/v1/+/up/#", "fleet/v1/+/presence"),
+            publish=(f"{ROOT}/+/down/#",),
+            subscribe=(f"{ROOT}/+/up/#", f"{ROOT}/+/presence"),
         )
-    own = f"fleet/v1/{user.name}"
-    return Permissions(publish=(f"{own}/up/#", f"{own}/presence"), subscribe=(f"{own}/down/#",))
+    return Permissions(
+        publish=tuple(str(Topic(user.name, channel)) for channel in _WRITTEN_BY_DEVICES),
+        subscribe=(f"{ROOT}/{user.name}/down/#",),
+    )

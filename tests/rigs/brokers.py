@@ -191,10 +191,6 @@ class NatsBroker(Broker):
 
     kind = "nats"
 
-    def __init__(self, directory: Path, devices: Sequence[str]) -> None:
-        self._internal_port = free_port()
-        super().__init__(directory, devices)
-
     def _command(self) -> list[str]:
         program = Path(sysconfig.get_path("scripts")) / "nats-server"
         return [str(program), "-c", str(self.directory / "nats.conf")]
@@ -203,7 +199,6 @@ class NatsBroker(Broker):
         listen = NatsListen(
             host="127.0.0.1",
             port=self.port,
-            internal_port=self._internal_port,
             store=self._store,
             certificate=self._server.certificate,
             key=self._server.key,
@@ -266,8 +261,7 @@ def connected(
         assert recorder.has_answer.wait(10), "no CONNACK within 10 s"
         yield recorder
     finally:
-        recorder.client.disconnect()
-        recorder.client.loop_stop()
+        recorder.close()
 
 
 class Recorder:
@@ -299,12 +293,21 @@ class Recorder:
         self.accepted = not reason.is_failure
         self.has_answer.set()
 
+    def close(self) -> None:
+        """End the connection and paho's thread."""
+        self.client.disconnect()
+        self.client.loop_stop()
+        # without the ring of references paho closes its own pair of sockets instead of leaving it to the collector
+        self.client.on_connect = self.client.on_message = None
+        self.client.on_disconnect = self.client.on_subscribe = None
+
     def publish(self, topic: str, payload: bytes, *, retain: bool = False, timeout: float = 5.0) -> bool:
         """Publish at QoS 1; whether a PUBACK came in time (paho takes a refusal for one as well)."""
         sent = self.client.publish(topic, payload, qos=1, retain=retain)
         with contextlib.suppress(RuntimeError, ValueError):
             sent.wait_for_publish(timeout)
-        return sent.is_published()
+            return sent.is_published()
+        return False
 
     def subscribe(self, topic: str, qos: int = 1, timeout: float = 5.0) -> bool:
         """Subscribe; whether the broker granted it. False also when it cut the connection instead.

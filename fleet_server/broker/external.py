@@ -1,0 +1,117 @@
+"""Somebody else's broker: it is told by files that it reads, and by a command that makes it read them.
+
+What mosquitto 2.0 does with them on SIGHUP: a revoked certificate cannot connect any more, and a device that is
+out can neither write nor read from that moment on, but its open connection stays until it ends by itself. Only a
+restart of mosquitto closes it. See docs/enrolment.md.
+"""
+
+import logging
+import subprocess
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.clock import NS_PER_S, Clock
+from fleet_server.authority import CertificateAuthority, RevokedCertificate, revocation_list
+from fleet_server.authority.files import write_whole
+from fleet_server.broker.broker import BrokerError, BrokerState, BrokerStatus
+from fleet_server.broker.mosquitto import access_list
+from fleet_server.broker.users import BrokerUser
+
+_log = logging.getLogger("fleet_server.broker")
+
+REWRITE_S = 86_400
+"""The revocation list is written anew after this long even without a change, because it runs out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFiles:
+    """What an external broker reads.
+
+    Attributes:
+        revoked: the authority's revocation list, PEM.
+        access: an access list as mosquitto reads it.
+    """
+
+    revoked: Path
+    access: Path
+
+
+class ExternalBroker:
+    """Writes the files and calls the command.
+
+    Args:
+        files: where they lie.
+        authority: signs the revocation list.
+        clock: says when the list must be written anew.
+        reload: a command with its arguments, for instance `systemctl reload mosquitto`; empty when the broker
+            looks at the files by itself.
+        reload_s: how long the command may take.
+    """
+
+    def __init__(
+        self,
+        files: ExternalFiles,
+        authority: CertificateAuthority,
+        clock: Clock,
+        *,
+        reload: Sequence[str] = (),
+        reload_s: float = 10.0,
+    ) -> None:
+        self._files, self._authority, self._clock = files, authority, clock
+        self._reload, self._reload_s = tuple(reload), reload_s
+        self._told: tuple[frozenset[BrokerUser], frozenset[RevokedCertificate]] | None = None
+        self._told_ns = 0
+        self._trouble = ""
+
+    def start(self, users: Collection[BrokerUser], revoked: Collection[RevokedCertificate]) -> None:
+        """As `apply`; the broker itself is others' to start."""
+        self.apply(users, revoked)
+
+    def apply(self, users: Collection[BrokerUser], revoked: Collection[RevokedCertificate]) -> None:
+        """Write the files and have them read, when something changed or the list is a day old.
+
+        Raises:
+            BrokerError: the command failed or took too long.
+            EdgeRuntimeError: a file cannot be written.
+        """
+        wanted = (frozenset(users), frozenset(revoked))
+        age_ns = self._clock.monotonic_ns() - self._told_ns
+        if wanted == self._told and age_ns < REWRITE_S * NS_PER_S:
+            return
+        write_whole(self._files.access, access_list(users).encode(), 0o644)
+        entries = sorted(revoked, key=lambda entry: entry.serial)
+        write_whole(self._files.revoked, revocation_list(self._authority, entries), 0o644)
+        self._trouble = self._call()
+        if self._trouble:
+            raise BrokerError(self._trouble)
+        self._told, self._told_ns = wanted, self._clock.monotonic_ns()
+
+    def status(self) -> BrokerStatus:
+        """Only whether it was told; whether it runs is seen by whoever connects."""
+        return BrokerStatus(BrokerState.EXTERNAL, trouble=self._trouble)
+
+    def stop(self) -> None:
+        """Nothing: it is not ours."""
+
+    def _call(self) -> str:
+        """Run the command; what was wrong with it, or nothing."""
+        if not self._reload:
+            return ""
+        try:
+            done = subprocess.run(  # noqa: S603 - the operator's own command, no shell
+                self._reload,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=self._reload_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"the broker's reload command took longer than {self._reload_s:.0f} s"
+        except OSError as error:
+            return f"the broker's reload command cannot be run: {error.strerror}"
+        if done.returncode != 0:
+            said = " ".join(done.stderr.decode(errors="replace").split())[:160]
+            return f"the broker's reload command failed with code {done.returncode}: {said}"
+        return ""

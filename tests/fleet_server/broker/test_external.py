@@ -1,0 +1,153 @@
+"""An external mosquitto, told by files and a reload: what it obeys at once, and what it cannot."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet_server.authority import RevokedCertificate
+from fleet_server.broker.broker import BrokerError, BrokerState
+from fleet_server.broker.external import REWRITE_S, ExternalBroker, ExternalFiles
+from tests.rigs.brokers import MosquittoBroker, Recorder, wait_until
+from tests.rigs.pki import Credentials
+from tests.rigs.site import Site, user_of
+
+
+class OursByFiles(MosquittoBroker):
+    """mosquitto that reads what `ExternalBroker` wrote."""
+
+    def use(self, site: Site, files: ExternalFiles) -> None:
+        self._site, self._files = site, files
+        self.parties["fleet-ingest"] = site.ingest_credentials
+
+    def _write_files(self) -> None:
+        super()._write_files()
+        text = (self.directory / "mosquitto.conf").read_text()
+        for line in (
+            f"cafile {self._site.authority_file}",
+            f"certfile {self._site.server.certificate}",
+            f"keyfile {self._site.server.key}",
+            f"crlfile {self._files.revoked}",
+            f"acl_file {self._files.access}",
+        ):
+            name = line.split()[0]
+            text = "\n".join(line if old.split()[:1] == [name] else old for old in text.splitlines())
+        (self.directory / "mosquitto.conf").write_text(text + "\n")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+@pytest.fixture
+def files(site: Site) -> ExternalFiles:
+    return ExternalFiles(site.root / "revoked.crl", site.root / "access.acl")
+
+
+@pytest.fixture
+def mosquitto(tmp_path: Path, site: Site, files: ExternalFiles) -> Iterator[OursByFiles]:
+    broker = OursByFiles(tmp_path / "mosquitto", [])
+    broker.use(site, files)
+    yield broker
+    broker.stop()
+
+
+def connect(broker: MosquittoBroker, party: Credentials) -> Recorder:
+    recorder = Recorder(broker.client(party, f"{party.name}-{party.serial[:6]}"))
+    recorder.client.reconnect_delay_set(30, 30)
+    recorder.client.connect(broker.host, broker.port, 20)
+    recorder.client.loop_start()
+    wait_until(lambda: recorder.accepted is not None or bool(recorder.reasons))
+    return recorder
+
+
+def test_a_revocation_silences_at_once_and_keeps_out(
+    site: Site, files: ExternalFiles, mosquitto: OursByFiles
+) -> None:
+    one, two = site.device("dev-1"), site.device("dev-2")
+    everybody = {site.ingest_user, user_of(one), user_of(two)}
+    external = ExternalBroker(files, site.authority, site.clock)
+    external.start(everybody, [])
+    mosquitto.start()
+    server, first, second = (connect(mosquitto, who) for who in (site.ingest_credentials, one, two))
+    assert server.subscribe("fleet/v1/+/up/#")
+    assert first.subscribe("fleet/v1/dev-1/down/#")
+    assert second.subscribe("fleet/v1/dev-2/down/#")
+
+    external = ExternalBroker(
+        files,
+        site.authority,
+        site.clock,
+        reload=[sys.executable, "-c", f"import os; os.kill({mosquitto.pid}, {int(signal.SIGHUP)})"],
+    )
+    external.apply(everybody - {user_of(one)}, [RevokedCertificate(one.serial, 1_700_000_000_000)])
+    # the same thread of mosquitto reads the files and then whatever comes: nothing of dev-1 gets through after it
+    assert wait_until(lambda: b"Reloading config" in mosquitto.log.read_bytes())
+    first.publish("fleet/v1/dev-1/up/health", b"after", timeout=1)
+    server.publish("fleet/v1/dev-1/down/cmd", b"for the thief")
+    server.publish("fleet/v1/dev-2/down/cmd", b"for dev-2")
+    second.publish("fleet/v1/dev-2/up/health", b"fine")
+    assert wait_until(lambda: [payload for _, payload in server.messages] == [b"fine"])
+    assert wait_until(lambda: [payload for _, payload in second.messages] == [b"for dev-2"])
+    assert first.messages == []
+    assert first.client.is_connected(), "mosquitto learnt to cut: say so in docs/enrolment.md"
+    first.close()
+    again = connect(mosquitto, one)
+    assert again.accepted is not True
+    for recorder in (server, second, again):
+        recorder.close()
+
+
+def test_a_superseded_certificate_is_out_by_the_list_alone(
+    site: Site, files: ExternalFiles, mosquitto: OursByFiles
+) -> None:
+    old, new = site.device("dev-1"), site.device("dev-1")
+    external = ExternalBroker(files, site.authority, site.clock)
+    out = RevokedCertificate(old.serial, 1_700_000_000_000, superseded=True)
+    external.start({site.ingest_user, user_of(new)}, [out])
+    mosquitto.start()
+    before, after = connect(mosquitto, old), connect(mosquitto, new)
+    assert before.accepted is not True
+    assert after.accepted is True
+    before.close()
+    after.close()
+
+
+def test_files_are_written_when_something_changed_or_the_list_is_old(
+    site: Site, files: ExternalFiles
+) -> None:
+    one = site.device("dev-1")
+    marks = site.root / "reloads"
+    command = [sys.executable, "-c", f"open({str(marks)!r}, 'a').write('x')"]
+    external = ExternalBroker(files, site.authority, site.clock, reload=command)
+    external.start({site.ingest_user}, [])
+    external.apply({site.ingest_user}, [])
+    assert marks.read_text() == "x"
+    external.apply({site.ingest_user, user_of(one)}, [])
+    assert marks.read_text() == "xx"
+    assert "user dev-1\n" in files.access.read_text()
+    site.clock.pass_s(REWRITE_S + 1)
+    external.apply({site.ingest_user, user_of(one)}, [])
+    assert marks.read_text() == "xxx"
+    external.stop()
+    assert external.status().state is BrokerState.EXTERNAL
+
+
+def test_a_reload_command_that_fails_is_said_and_tried_again(site: Site, files: ExternalFiles) -> None:
+    user = {site.ingest_user}
+    failing = [sys.executable, "-c", "import sys; sys.exit('no such\\nunit')"]
+    external = ExternalBroker(files, site.authority, site.clock, reload=failing)
+    for _ in range(2):
+        with pytest.raises(BrokerError, match="failed with code 1: no such unit"):
+            external.apply(user, [])
+    assert "failed" in external.status().trouble
+    slow = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with pytest.raises(BrokerError, match="took longer"):
+        ExternalBroker(files, site.authority, site.clock, reload=slow, reload_s=0.2).apply(user, [])
+    missing = [os.fspath(site.root / "absent")]
+    with pytest.raises(BrokerError, match="cannot be run: No such file"):
+        ExternalBroker(files, site.authority, site.clock, reload=missing).apply(user, [])
