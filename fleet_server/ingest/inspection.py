@@ -1,0 +1,268 @@
+"""From bytes to verdicts: every message is decoded and every event judged on its own, without the database.
+
+Pure: the time comes in. Whatever arrives, `inspect` returns a parcel and raises nothing: a message that cannot be
+read becomes a dead letter, and one bad event of a bundle spoils no other.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from edge_runtime.clock import NS_PER_MS
+from edge_runtime.protocol.delivery import (
+    MAX_BODY_BYTES,
+    ApprovedEvent,
+    BundleItem,
+    EventBundle,
+    Outcomes,
+    Presence,
+    RejectionCode,
+    Sync,
+)
+from edge_runtime.protocol.operation import CommandResult, Health, HeldList
+from edge_runtime.protocol.topics import Channel, Topic
+from edge_runtime.protocol.vocabulary import DataClass, DecisionKind, EvidenceMode
+from edge_runtime.protocol.wire import WireError, WireFault
+from fleet_server.ingest.parcels import (
+    Arrival,
+    BundleParcel,
+    Candidate,
+    DeadParcel,
+    EmptyParcel,
+    HealthParcel,
+    HeldParcel,
+    NewEvent,
+    OutcomesParcel,
+    Parcel,
+    PresenceParcel,
+    Refusal,
+    ResultParcel,
+    SyncParcel,
+)
+from fleet_server.settings import ServerSettings
+
+_MAX_REVISION = (1 << 31) - 1
+_DAY_MS = 24 * 3600 * 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class _NotOurs(Exception):
+    """A record that names another device than its topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What this server takes. It may narrow what a device's policy allowed, never widen it.
+
+    Attributes:
+        recipient: the recipient that this server is.
+        accepts: classes of data.
+        purposes: None for all.
+        max_ttl_ms: a longer time to live would outlast the kept keys.
+        tolerance_ms: how far ahead of the device's our clock may be at a deadline.
+        max_evidence_bytes: larger evidence is not expected; its event is taken all the same.
+    """
+
+    recipient: str = "fleet"
+    accepts: frozenset[DataClass] = frozenset({DataClass.PUBLIC, DataClass.INTERNAL, DataClass.CONFIDENTIAL})
+    purposes: frozenset[str] | None = None
+    max_ttl_ms: int = 30 * _DAY_MS
+    tolerance_ms: int = 2000
+    max_evidence_bytes: int = 16 * 1024 * 1024
+
+    @classmethod
+    def of(cls, settings: ServerSettings) -> "Rules":
+        """The rules that a server's settings state."""
+        purposes = settings.purposes
+        return cls(
+            recipient=settings.recipient,
+            accepts=frozenset(settings.accepts),
+            purposes=None if purposes is None else frozenset(purposes),
+            max_ttl_ms=settings.retention.max_ttl_days * _DAY_MS,
+            tolerance_ms=settings.ingest.clock_tolerance_ms,
+            max_evidence_bytes=settings.evidence.max_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """One instant.
+
+    Attributes:
+        monotonic_ns: measures how long a message waited here.
+        wall_ms: milliseconds since 1970.
+        synced: whether the wall clock is to be believed; deadlines are judged by it only then.
+    """
+
+    monotonic_ns: int
+    wall_ms: int
+    synced: bool = True
+
+
+def inspect(arrival: Arrival, rules: Rules, now: Now) -> Parcel:
+    """What a message is."""
+    topic = Topic.parse(arrival.topic)
+    if topic is None:
+        text = "the topic is none of this protocol"
+        return DeadParcel("", "unknown", RejectionCode.INVALID.value, text, arrival.payload)
+    try:
+        return _read(topic, arrival, rules, now)
+    except WireError as error:
+        return _dead(topic, error.fault.value, str(error), arrival.payload)
+    except _NotOurs:
+        text = "the record names another device than its topic"
+        return _dead(topic, RejectionCode.WRONG_DEVICE.value, text, arrival.payload)
+
+
+def _read(topic: Topic, arrival: Arrival, rules: Rules, now: Now) -> Parcel:
+    channel, payload = topic.channel, arrival.payload
+    if channel.is_events:
+        return _bundle(topic, arrival, rules, now)
+    if channel is Channel.SYNC:
+        sync = Sync.decode(payload)
+        _require_own(topic, sync.device)
+        return SyncParcel(sync.device, sync.epoch, sync.lowest, sync.ledger)
+    if channel is Channel.OUTCOME:
+        outcomes = Outcomes.decode(payload)
+        _require_own(topic, outcomes.device)
+        return OutcomesParcel(outcomes.device, outcomes.epoch, outcomes.ranges, outcomes.ledger)
+    if channel is Channel.PRESENCE:
+        if not payload:
+            return EmptyParcel()
+        presence = Presence.decode(payload)
+        _require_own(topic, presence.device)
+        _require_storable(presence.boot_id, presence.runtime)
+        return PresenceParcel(presence)
+    return _operation(topic, payload)
+
+
+def _operation(topic: Topic, payload: bytes) -> Parcel:
+    if topic.channel is Channel.HEALTH:
+        health = Health.decode(payload)
+        _require_own(topic, health.device)
+        return HealthParcel(health.device, health.ledger, payload)
+    if topic.channel is Channel.HELD:
+        held = HeldList.decode(payload)
+        _require_own(topic, held.device)
+        return HeldParcel(held)
+    if topic.channel is Channel.RESULT:
+        result = CommandResult.decode(payload)
+        _require_own(topic, result.device)
+        _require_storable(result.id, result.text)
+        return ResultParcel(result, payload)
+    return _dead(topic, RejectionCode.INVALID.value, "nobody but the server writes there", payload)
+
+
+def _bundle(topic: Topic, arrival: Arrival, rules: Rules, now: Now) -> Parcel:
+    bundle = EventBundle.decode(arrival.payload)
+    _require_own(topic, bundle.device)
+    waited_ms = max(0, now.monotonic_ns - arrival.arrived_ns) // NS_PER_MS
+    candidates = tuple(_candidate(item, waited_ms, rules, now) for item in bundle.items)
+    return BundleParcel(bundle.device, bundle.epoch, topic.channel.value, candidates)
+
+
+def _candidate(item: BundleItem, waited_ms: int, rules: Rules, now: Now) -> Candidate:
+    digest = hashlib.sha256(item.body).digest()
+    event: NewEvent | None = None
+    try:
+        approved = ApprovedEvent.decode(item.body, MAX_BODY_BYTES)
+        event = _columns(approved, rules)
+    except WireError as error:
+        code = RejectionCode(error.fault.value)
+        # a newer server may understand what this one does not: the device keeps it and tries again
+        refusal: Refusal | None = Refusal(code, code is not RejectionCode.UNKNOWN_VERSION, str(error)[:200])
+    except ValueError as error:
+        refusal = _invalid(str(error))
+    else:
+        refusal = _permission(approved, rules) or _expiry(item, waited_ms, rules, now)
+    return Candidate(item.key, item.seq, item.body, digest, event, refusal)
+
+
+def _columns(approved: ApprovedEvent, rules: Rules) -> NewEvent:
+    """The columns of an event.
+
+    Raises:
+        ValueError: a value that cannot be stored; the text holds none of it.
+    """
+    event, decision = approved.event, approved.decision
+    texts = [event.id, event.kind, event.rule, event.camera, event.label, event.reason, event.direction]
+    texts += [decision.note, decision.by, decision.permit]
+    if any("\0" in text for text in texts if text):
+        raise ValueError("a text holds a NUL character")
+    if event.revision > _MAX_REVISION:
+        raise ValueError(f"event.revision is over {_MAX_REVISION}")
+    grant = decision.evidence
+    if grant is not None and (grant.mode is EvidenceMode.NONE or grant.bytes > rules.max_evidence_bytes):
+        grant = None
+    return NewEvent(
+        event=event.id,
+        revision=event.revision,
+        state=event.state.value,
+        kind=event.kind,
+        rule=event.rule,
+        camera=event.camera,
+        severity=event.severity.rank,
+        data_class=event.data_class.at_least(decision.data_class).value,
+        at_ms=_wall_ms(event.at.wall),
+        synced=event.at.synced,
+        grant=grant,
+    )
+
+
+def _permission(approved: ApprovedEvent, rules: Rules) -> Refusal | None:
+    event, decision = approved.event, approved.decision
+    if decision.decision is not DecisionKind.SEND:
+        return _not_permitted(f"the decision says {decision.decision.value}")
+    if (decision.event, decision.revision) != (event.id, event.revision):
+        return _not_permitted("the decision is about another event")
+    if rules.recipient not in decision.recipients:
+        return _not_permitted("the decision does not name this server as a recipient")
+    data_class = event.data_class.at_least(decision.data_class)
+    if data_class not in rules.accepts:
+        return _not_permitted(f"this server takes nothing of class {data_class.value}")
+    if rules.purposes is not None and decision.purpose not in rules.purposes:
+        return _not_permitted("this server does not serve the decision's purpose")
+    return None
+
+
+def _expiry(item: BundleItem, waited_ms: int, rules: Rules, now: Now) -> Refusal | None:
+    if item.left_ms > rules.max_ttl_ms:
+        return _invalid(f"left_ms is over {rules.max_ttl_ms}, after which this server may forget its key")
+    late = now.synced and item.deadline_ms is not None and now.wall_ms > item.deadline_ms + rules.tolerance_ms
+    if late or item.left_ms <= waited_ms:
+        return Refusal(RejectionCode.EXPIRED, permanent=True, text="its time to live has run out")
+    return None
+
+
+def _wall_ms(text: str) -> int:
+    try:
+        # Python 3.10 reads no Z
+        stamp = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] == "Z" else text)
+        if stamp.tzinfo is None:
+            stamp = stamp.replace(tzinfo=timezone.utc)
+        elapsed = stamp - _EPOCH
+    except (ValueError, OverflowError):
+        raise ValueError("event.at.wall is not a time in ISO 8601") from None
+    return (elapsed.days * 86_400 + elapsed.seconds) * 1000 + elapsed.microseconds // 1000
+
+
+def _require_own(topic: Topic, device: str) -> None:
+    if device != topic.device:
+        raise _NotOurs
+
+
+def _require_storable(*texts: str) -> None:
+    if any("\0" in text for text in texts):
+        raise WireError(WireFault.INVALID, "a text holds a NUL character")
+
+
+def _invalid(text: str) -> Refusal:
+    return Refusal(RejectionCode.INVALID, permanent=True, text=text[:200])
+
+
+def _not_permitted(text: str) -> Refusal:
+    return Refusal(RejectionCode.NOT_PERMITTED, permanent=True, text=text)
+
+
+def _dead(topic: Topic, code: str, text: str, payload: bytes) -> DeadParcel:
+    return DeadParcel(topic.device, topic.channel.value, code, text[:200], payload)
