@@ -78,6 +78,7 @@ class Uplink:
         rng: for jitter.
 
     Attributes:
+        identity: as it is now; a renewal changes it.
         budget: bytes of the day, shared with whoever else uses the link.
         counts: what was received and could not be used, by kind; and messages the inbox had no room for.
     """
@@ -94,7 +95,7 @@ class Uplink:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        self._identity, self._settings, self._hands, self._clock = identity, settings, hands, clock
+        self.identity, self._settings, self._hands, self._clock = identity, settings, hands, clock
         self._inbox: queue.Queue[Message] = queue.Queue(MAX_INBOX)
         self._stop = threading.Event()
         self.counts: Counter[str] = Counter()
@@ -200,7 +201,7 @@ class Uplink:
         if self._line.wants_attempt(now):
             number = self._courier.next_session()
             if number is not None:
-                self._line.begin(self._identity, number, now)
+                self._line.begin(self.identity, number, now)
         self._renew_if_due(now)
         if not self._subscribed:
             return
@@ -251,10 +252,10 @@ class Uplink:
             if event.failed:
                 get_logger().warning("the broker refused a publication", why=event.text)
         elif isinstance(event, Connected):
-            self._line.connected(self._identity, event, now)
+            self._line.connected(self.identity, event, now)
             self._post.connected(session, event.receive_maximum)
             self._limits = event
-            session.subscribe(f"{Topic(self._identity.device, Channel.RECEIPT)}".rsplit("/", 1)[0] + "/#")
+            session.subscribe(f"{Topic(self.identity.device, Channel.RECEIPT)}".rsplit("/", 1)[0] + "/#")
         elif isinstance(event, Subscribed):
             self._begin_session(event, now)
         else:
@@ -274,7 +275,7 @@ class Uplink:
     def _arrived(self, message: Arrived, now: int) -> None:
         self.budget.note(len(message.payload) + OVERHEAD_BYTES)
         topic = Topic.parse(message.topic)
-        if topic is None or topic.device != self._identity.device or len(message.payload) > MAX_PAYLOAD_BYTES:
+        if topic is None or topic.device != self.identity.device or len(message.payload) > MAX_PAYLOAD_BYTES:
             self.counts["unusable"] += 1
         elif topic.channel is Channel.COMMAND:
             self._secretary.command(message.payload, retained=message.retained)
@@ -305,7 +306,7 @@ class Uplink:
     def _renew_if_due(self, now: int) -> None:
         if not self._renewal.possible or now < self._renewal_ns:
             return
-        left_s = self._identity.renew_in_s()
+        left_s = self.identity.renew_in_s()
         if self._secretary.renewal_asked or (left_s is not None and left_s <= 0):
             self._secretary.renewal_asked = False
             self._renewal_ns = now + _RENEWAL_RETRY_NS
@@ -317,7 +318,7 @@ class Uplink:
             get_logger().warning("the certificate could not be renewed", why=event.text)
             return
         self._renewal_trouble = None
-        self._identity = event.identity
+        self.identity = event.identity
         get_logger().info("the certificate was renewed")
         self._end_session("the certificate was renewed", now)
 

@@ -89,7 +89,7 @@ class UplinkSettings(BaseModel):
     health_period_s: Seconds = 60.0
     report_period_s: Seconds = 2.0
     outbox_pause_s: Seconds = 1.0
-    stop_s: Seconds = 5.0
+    stop_s: Seconds = 4.0
     will_delay_s: Annotated[int, Field(ge=0, le=3600)] = 10
     session_expiry_s: Annotated[int, Field(ge=0, le=86_400)] = 3600
     ramp: bool = True

@@ -1,0 +1,91 @@
+"""The uplink as a process of its own: ready line, clean end on SIGTERM, exit codes.
+
+Exit codes: 0 asked to end, 1 only a new process helps, 2 it cannot be used as it is set up.
+"""
+
+import random
+import signal
+import threading
+
+from edge_runtime.clock import Clock, SystemClock
+from edge_runtime.errors import ConfigError
+from edge_runtime.outbox import OutboxClient
+from edge_runtime.state import StateDirectory
+from edge_runtime.telemetry import get_logger
+from edge_runtime.uplink.engine import Uplink
+from edge_runtime.uplink.evidence import EvidenceUploader
+from edge_runtime.uplink.line import TooManyHanging
+from edge_runtime.uplink.ports import Hands, LinkIdentity
+from edge_runtime.uplink.settings import UplinkSettings
+
+_CALL_S = 5.0
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(
+    state: StateDirectory,
+    settings: UplinkSettings,
+    identity: LinkIdentity,
+    hands: Hands | None = None,
+    clock: Clock | None = None,
+) -> int:
+    """Work until SIGTERM or SIGINT. Call it from the main thread, before other threads are started.
+
+    Args:
+        state: the device's state directory; made where it is missing.
+        settings: of the uplink.
+        identity: who this device is.
+        hands: what the composition hands in.
+        clock: time.
+
+    Returns:
+        The process's exit code.
+    """
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, _STOPPING
+    )  # taken by a thread that waits for them, in no handler
+    clock = clock or SystemClock()
+    directory = state.ensure().path / "uplink"
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory}: {error.strerror}") from None
+
+    def outbox() -> OutboxClient:
+        return OutboxClient(state.outbox_socket, clock, _CALL_S)
+
+    rng = random.SystemRandom()
+    uplink = Uplink(
+        identity,
+        settings,
+        outbox=outbox(),
+        watched=outbox(),
+        directory=directory,
+        hands=hands or Hands(),
+        clock=clock,
+        rng=rng,
+    )
+    evidence = EvidenceUploader(
+        lambda: uplink.identity,
+        settings,
+        outbox=outbox(),
+        budget=uplink.budget,
+        online=lambda: uplink.online,
+        clock=clock,
+        rng=rng,
+    )
+    threading.Thread(target=_stop_on_signal, args=(uplink,), name="uplink-signals", daemon=True).start()
+    evidence.start()
+    print("ready", flush=True)
+    try:
+        uplink.run()
+    except TooManyHanging:
+        get_logger().error("connects hang in the system; ending so that a new process can begin")
+        return 1
+    evidence.stop(max(0.1, settings.stop_s / 4))
+    return 0
+
+
+def _stop_on_signal(uplink: Uplink) -> None:
+    signal.sigwait(_STOPPING)
+    uplink.stop()
