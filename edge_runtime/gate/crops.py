@@ -64,12 +64,14 @@ def read_crop(path: Path, sha256: str, size: int) -> bytes:
         raise CropMissing("no crop has that size")
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise CropMissing("the crop is no file")
+            data = os.pread(fd, size + 1, 0)
+        finally:
+            os.close(fd)
     except OSError:
         raise CropMissing("the crop is no longer on the device") from None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise CropMissing("the crop is no file")
-        data = file.read(size + 1)
     if len(data) != size or hashlib.sha256(data).hexdigest() != sha256:
         raise CropMissing("the crop is not the one that the event names")
     return data

@@ -99,6 +99,7 @@ class Gate:
         self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
         self._started = False
         self._unreported = 0
+        self._complete = True
 
     def start(self) -> None:
         """Begin to decide."""
@@ -135,9 +136,9 @@ class Gate:
             self._thread.join(timeout_s)
             self._give_up.set()
             self._thread.join(1.0)
-        rest = self._ring.fill[0] + self._ring.take_overflow()
-        self._tally.overflow(rest)
-        return rest == 0 and not self._thread.is_alive()
+        rest = len(self._ring.take(self._ring.fill[0], 0))
+        self._tally.overflow(rest + self._ring.take_overflow())
+        return self._complete and rest == 0 and not self._thread.is_alive()
 
     def status(self) -> GateStatus:
         """The gate's numbers."""
@@ -180,6 +181,7 @@ class Gate:
             self._away(away=True)
             if self._give_up.wait(wait_s):
                 self._ring.count_overflow(len(decided))
+                self._complete = False
                 return
             wait_s = min(wait_s * 2, _RETRY_MOST_S)
         self._away(away=False)

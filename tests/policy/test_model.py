@@ -57,14 +57,15 @@ def test_what_a_policy_may_not_say(change: dict[str, Any]) -> None:
 
 
 def test_the_checks_bear_any_data() -> None:
-    for nonsense in (
+    oddities: list[Any] = [
         None,
         3,
         [],
         {"permits": 3},
         {"permits": [3]},
         {"recipients": [], "permits": [{"to": 1}]},
-    ):
+    ]
+    for nonsense in oddities:
         assert isinstance(list(policy_problems(nonsense)), list)
 
 
