@@ -180,7 +180,8 @@ class Batch:
     def _records(self, parcels: Sequence[Parcel]) -> None:
         health = [parcel for parcel in parcels if isinstance(parcel, HealthParcel)]
         write_ledgers(self._connection, keep_health(self._connection, health, self._now_ms), self._now_ms)
-        self._counts["message", "health"] += len(health)
+        if health:
+            self._counts["message", "health"] += len(health)
         for parcel in parcels:
             if isinstance(parcel, PresenceParcel):
                 fresh = keep_presence(self._connection, parcel.presence, self._now_ms)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet_server.storage import Store, open_store, upgrade
-from tests.rigs.databases import DATABASES, new_database
+from fleet_server.storage import Store, open_store
+from tests.rigs.databases import DATABASES, migrated_database, new_database
 from tests.rigs.postgres import PostgresCluster, postgres_cluster
 
 
@@ -22,10 +22,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_database(request, tmp_path)
 
 
-@pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
+@pytest.fixture(params=DATABASES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A database with the newest schema."""
-    opened = open_store(database_url)
-    upgrade(opened)
+    opened = open_store(migrated_database(request, tmp_path))
     yield opened
     opened.close()

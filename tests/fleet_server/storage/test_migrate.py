@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from fleet_server.storage import SchemaTooNew, Store, StoreUnavailable, open_sto
 from fleet_server.storage.event_tables import DeadLetterRow
 from fleet_server.storage.migrate import METADATA, differences
 from fleet_server.storage.operator_tables import AuditRow, GenerationRow
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """A database of its own: these tests change its schema."""
+    opened = open_store(database_url)
+    upgrade(opened)
+    yield opened
+    opened.close()
 
 
 def test_migrations_make_what_the_tables_say(store: Store) -> None:
