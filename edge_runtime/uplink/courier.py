@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from edge_runtime.clock import NS_PER_S, Clock
-from edge_runtime.outbox import OutboxStatus, OutboxUnavailable, SyncPoint
+from edge_runtime.outbox import OutboxError, OutboxStatus, SyncPoint
 from edge_runtime.protocol.delivery import MAX_RANGES, OutcomeRange, Receipt, Sync
 from edge_runtime.protocol.topics import Channel
 from edge_runtime.telemetry import get_logger
@@ -174,7 +174,13 @@ class Courier:
         floor = self._delivery.min_severity
         items = self._ask(lambda: self._outbox.lease(events, size, floor))
         if items:
-            self._delivery.offer(items, now_ns)
+            point = self.sync_point()
+            if point is not None and point.epoch != self._delivery.epoch:
+                # The outbox was restarted with another database: numbers of the old one mean nothing there.
+                self._give_all_back()
+                self._sync_ns = now_ns
+            elif point is not None:
+                self._delivery.offer(items, now_ns)
         elif items is not None:
             self._watching = True
             self._lease_ns = now_ns + _EMPTY_WAKE_NS if floor else now_ns
@@ -199,7 +205,7 @@ class Courier:
             return None
         try:
             answer = call()
-        except OutboxUnavailable as error:
+        except OutboxError as error:
             if not self.outbox_away:
                 get_logger().warning("the outbox does not answer", why=str(error))
             self.outbox_away = True

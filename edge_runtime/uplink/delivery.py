@@ -141,8 +141,10 @@ class Delivery:
     def offer(self, items: Iterable[QueuedItem], now_ns: int) -> None:
         """Events that the outbox lent."""
         for item in items:
+            if item.seq in self._pool or item.seq in self._flying:
+                continue  # the outbox was restarted and forgot that we have it
             entry = Leased(item, now_ns, now_ns, self._tries.get(item.seq, 0))
-            if item.tries or entry.tries >= ALONE_AFTER:
+            if entry.tries >= ALONE_AFTER:
                 entry.due_ns = now_ns + retry_ns(self._retry, entry.tries, self._rng)
             self._put(entry)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 
 from edge_runtime.clock import Clock
-from edge_runtime.outbox import EvidenceDue, OutboxUnavailable
+from edge_runtime.outbox import EvidenceDue, OutboxError
 from edge_runtime.telemetry import get_logger
 from edge_runtime.uplink.budget import ByteBudget
 from edge_runtime.uplink.deadline import Deadline
@@ -188,7 +188,7 @@ class EvidenceUploader:
                 continue
             try:
                 wait_s = self._round()
-            except OutboxUnavailable:
+            except OutboxError:
                 continue
             except Exception as error:  # noqa: BLE001 - evidence waits; the thread must live on
                 get_logger().error("uploading evidence failed", exc_info=error)

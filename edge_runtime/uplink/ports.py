@@ -15,7 +15,7 @@ from edge_runtime.protocol.operation import CameraHealth, Command, HeldList
 
 
 class Queue(Protocol):
-    """The outbox as the uplink uses it. Every method may raise `OutboxUnavailable`."""
+    """The outbox as the uplink uses it. Every method may raise `OutboxError`."""
 
     def lease(self, max_items: int, max_bytes: int, min_severity: int = 0) -> list[QueuedItem]:
         """Take events, severest first; they stay ours until settled, given back, or our connection ends."""
@@ -51,7 +51,7 @@ class Queue(Protocol):
 
 
 class EvidenceQueue(Protocol):
-    """The outbox's list of crops that may go. Every method may raise `OutboxUnavailable`."""
+    """The outbox's list of crops that may go. Every method may raise `OutboxError`."""
 
     def evidence_due(self, limit: int) -> list[EvidenceDue]:
         """Crops whose event was receipted."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.outbox import OutboxUnavailable
+from edge_runtime.outbox import OutboxError
 from edge_runtime.protocol.operation import Command, CommandKind
 from edge_runtime.telemetry import get_logger
 from edge_runtime.uplink.commands import SeenCommands
@@ -79,7 +79,7 @@ class OutboxWatcher:
             self._armed.wait()
             try:
                 found = self._outbox.wait(_WAIT_S)
-            except OutboxUnavailable:
+            except OutboxError:
                 self._stop.wait(_PAUSE_S)
                 continue
             if found and self._armed.is_set() and not self._stop.is_set():

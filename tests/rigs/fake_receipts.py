@@ -12,6 +12,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
+from edge_runtime.clock import NS_PER_MS, Clock, SystemClock
 from edge_runtime.protocol.delivery import EventBundle, Outcomes, Presence, Receipt, Rejection, Sync
 from edge_runtime.protocol.operation import Command, CommandResult, Health, HeldList
 from edge_runtime.protocol.topics import Channel, Topic
@@ -60,8 +61,8 @@ class ReceiptingPeer:
         bundles: (topic, bundle, bytes on the wire) in order of arrival.
     """
 
-    def __init__(self, broker: Broker, server_ms: int = 1_900_000_000_000) -> None:
-        self._broker, self._server_ms = broker, server_ms
+    def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
+        self._broker, self._clock = broker, clock or SystemClock()
         self._lock = threading.Lock()
         self._client: mqtt.Client | None = None
         self._ready = threading.Event()
@@ -133,7 +134,7 @@ class ReceiptingPeer:
             accepted=books.ranges(),
             rejected=tuple(self.refuse.values()),
             credit=self.credit,
-            server_ms=self._server_ms,
+            server_ms=self._clock.wall().unix_ns // NS_PER_MS,
         )
 
     def _on_connect(self, client: mqtt.Client, *_: Any) -> None:
