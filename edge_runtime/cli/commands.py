@@ -79,6 +79,21 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "gate",
+        "edge_runtime.cli.gate",
+        "app",
+        "Review what is held, check a policy, explain a decision.",
+        {
+            "list": DONE_OR_FAILED,
+            "show": {0: "shown", 1: "nothing of that name is held"},
+            "release": {0: "on its way", 1: "refused; the reason is on stderr"},
+            "drop": {0: "given up", 1: "refused; the reason is on stderr"},
+            "receipts": DONE_OR_FAILED,
+            "check": {0: "valid", 2: "not valid; every problem is on stderr with its place"},
+            "explain": {0: "explained, whatever the decision is", 2: "the file holds no event"},
+        },
+    ),
+    CommandRow(
         "eval",
         "edge_runtime.cli.evaluate",
         "evaluate",

@@ -1,0 +1,319 @@
+"""`edge-runtime gate`: what waits for a person and what to do with it, and why an event may or may not leave."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from edge_runtime.gate.review import Reviewer
+    from edge_runtime.outbox.client import OutboxClient
+    from edge_runtime.outbox.outbox import Outbox
+    from edge_runtime.protocol.decision import DecisionReceipt
+    from edge_runtime.state import StateDirectory
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Review what is held, check a policy, explain a decision.",
+)
+
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", metavar="DIR", envvar="EDGE_RUNTIME_STATE", help="State directory of the device."
+    ),
+]
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy", metavar="FILE", help="Policy file; the running gate's, else policy.yaml in the state."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Key = Annotated[
+    str, typer.Argument(metavar="KEY", help="Name of the item, from `gate list`.", show_default=False)
+]
+By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides.", show_default=False)]
+Why = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, in a few words.", show_default=False)
+]
+
+
+class Crop(str, Enum):
+    """How much of the crop goes with a released item."""
+
+    NONE = "none"
+    REDACTED = "redacted"
+    CROP = "crop"
+
+
+class Class(str, Enum):
+    """Classes that a person may state."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    CONFIDENTIAL = "confidential"
+    RESTRICTED = "restricted"
+
+
+@app.command("list")
+def list_held(
+    state: State = None,
+    as_json: Json = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most so many, oldest first.")] = 100,
+) -> None:
+    """List what waits for a person, without its content."""
+    from edge_runtime.cli.report import write_json
+
+    with _reviewer(state, None) as reviewer:
+        items, total = reviewer.held(limit), reviewer.count()
+    if as_json:
+        write_json({"total": total, "items": [item.model_dump(mode="json", exclude={"v"}) for item in items]})
+        return
+    if not items:
+        typer.echo("nothing is held")
+        return
+    for item in items:
+        receipt = item.receipt
+        reasons = ", ".join(reason.value for reason in receipt.reasons)
+        typer.echo(
+            f"{item.key}  {receipt.severity.value:8}  {receipt.data_class.value:12}  "
+            f"{receipt.camera}/{receipt.rule}  {_left(item.left_ms)}  {reasons}"
+        )
+    if total > len(items):
+        typer.echo(f"and {total - len(items)} more; --limit shows them")
+
+
+@app.command()
+def show(key: Key, state: State = None, as_json: Json = False) -> None:
+    """Show one held item with its content, its reasons, and where its crop lies."""
+    from edge_runtime.cli.report import write_json
+    from edge_runtime.policy import sentence
+
+    place = _state(state)
+    with _reviewer(state, None) as reviewer:
+        content = reviewer.show(key)
+    crop = None if content.crop is None else str(place.evidence_file(content.crop.sha256))
+    event = content.event.model_dump(mode="json", exclude_none=True)
+    if as_json:
+        receipt = content.receipt.model_dump(mode="json", exclude_none=True, exclude={"v"})
+        write_json({"key": key, "left_ms": content.left_ms, "receipt": receipt, "event": event, "crop": crop})
+        return
+    typer.echo(f"{key}  expires in {_left(content.left_ms)}")
+    for reason in content.receipt.reasons:
+        typer.echo(f"held: {sentence(reason)}")
+    for name, value in event.items():
+        typer.echo(f"{name:12} {value}")
+    typer.echo(f"{'crop':12} {crop or 'none'}")
+
+
+@app.command()
+def release(
+    key: Key,
+    by: By,
+    reason: Why,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="NAME", help="Recipient; all that accept its class when not given."),
+    ] = None,
+    evidence: Annotated[Crop, typer.Option(help="How much of its crop goes with it.")] = Crop.NONE,
+    stated_class: Annotated[
+        Class | None, typer.Option("--class", help="What it is, where its class is unknown.")
+    ] = None,
+    state: State = None,
+    policy: PolicyOption = None,
+    as_json: Json = False,
+) -> None:
+    """Let a held item go to its recipients. Who did it and why is kept with the decision."""
+    from edge_runtime.protocol import DataClass, EvidenceMode
+
+    chosen: DataClass | None = None if stated_class is None else DataClass(stated_class.value)
+    with _reviewer(state, policy) as reviewer:
+        receipt = reviewer.release(
+            key,
+            by=by,
+            note=reason,
+            to=to or (),
+            evidence=EvidenceMode(evidence.value),
+            stated_class=chosen,
+        )
+    _say_decision(receipt, f"released to {', '.join(receipt.recipients)}", as_json=as_json)
+
+
+@app.command()
+def drop(
+    key: Key, by: By, reason: Why, state: State = None, policy: PolicyOption = None, as_json: Json = False
+) -> None:
+    """Give a held item up. Who did it and why is kept with the decision."""
+    with _reviewer(state, policy) as reviewer:
+        receipt = reviewer.drop(key, by=by, note=reason)
+    _say_decision(receipt, "dropped", as_json=as_json)
+
+
+@app.command()
+def receipts(
+    state: State = None,
+    as_json: Json = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Show at most so many, newest first.")] = 50,
+) -> None:
+    """List the newest decisions: what was decided, why, and by which policy. They hold no content."""
+    from edge_runtime.cli.report import write_json
+    from edge_runtime.protocol.decision import DecisionReceipt
+
+    with _outbox(_state(state)) as outbox:
+        found = [DecisionReceipt.decode(raw) for raw in outbox.decisions(limit)]
+    if as_json:
+        write_json(
+            {"decisions": [item.model_dump(mode="json", exclude_none=True, exclude={"v"}) for item in found]}
+        )
+        return
+    if not found:
+        typer.echo("no decisions yet")
+    for item in found:
+        reasons = ", ".join(reason.value for reason in item.reasons)
+        who = "" if item.by is None else f"  by {item.by}"
+        typer.echo(f"{item.at.wall}  {item.decision.value:4}  {item.camera}/{item.rule}  {reasons}{who}")
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The policy file.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Say whether FILE is a valid policy; if not, every reason with its line."""
+    from edge_runtime.cli.report import problem_records, say, write_json
+    from edge_runtime.config import InvalidConfig
+    from edge_runtime.gate.policy_file import read_policy
+
+    try:
+        policy = read_policy(file)
+    except InvalidConfig as error:
+        if as_json:
+            write_json({"valid": False, "problems": problem_records(error.problems), "digest": None})
+        else:
+            for line in error.lines():
+                say(line)
+        return error.exit_code
+    if as_json:
+        write_json({"valid": True, "problems": [], "digest": policy.digest})
+        return 0
+    counts = f"recipients: {len(policy.recipients)}, permits: {len(policy.permits)}"
+    typer.echo(f"{file}: valid; {counts}; {policy.digest}")
+    return 0
+
+
+@app.command()
+def explain(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="EVENT.json", help="One line of an event log, or - for stdin.", show_default=False
+        ),
+    ],
+    policy: PolicyOption = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Say what the gate would do with one event, and why. No budget counts as spent.
+
+    An event without a class is one of unknown class. Where the policy file cannot be used, the answer is what the
+    gate does then: it holds; the reasons are on stderr.
+    """
+    from edge_runtime.cli.report import say, write_json
+    from edge_runtime.gate.explain import MAX_EVENT_FILE_BYTES, parse_event, policy_for, read_event
+    from edge_runtime.gate.explain import explain as explain_event
+    from edge_runtime.gate.policy_file import policy_place
+    from edge_runtime.policy import sentence
+
+    if str(file) == "-":
+        event = parse_event(sys.stdin.buffer.read(MAX_EVENT_FILE_BYTES), "stdin")
+    else:
+        event = read_event(file)
+    place = policy or policy_place(_state(state, must_exist=False))
+    explanation = explain_event(event, policy_for(place))
+    for line in explanation.in_force.trouble:
+        say(line)
+    if as_json:
+        write_json(explanation.as_json())
+        return
+    decision = explanation.decision
+    typer.echo(f"{decision.kind.value}: {'; '.join(sentence(reason) for reason in decision.reasons)}")
+    if decision.recipients:
+        typer.echo(
+            f"to {', '.join(decision.recipients)} for {decision.purpose}, crop: {decision.evidence.value}"
+        )
+    for item in decision.considered:
+        typer.echo(f"permit {item.permit}: {', '.join(reason.value for reason in item.reasons)}")
+    typer.echo(f"policy {decision.policy or f'none at {place}'}")
+
+
+def _say_decision(receipt: "DecisionReceipt", text: str, *, as_json: bool) -> None:
+    from edge_runtime.cli.report import write_json
+
+    if as_json:
+        write_json(receipt.model_dump(mode="json", exclude_none=True, exclude={"v"}))
+    else:
+        typer.echo(f"{text}; decision {receipt.id}")
+
+
+def _state(option: Path | None, *, must_exist: bool = True) -> "StateDirectory":
+    from edge_runtime.errors import ConfigError
+    from edge_runtime.state import StateDirectory
+
+    state = StateDirectory.find(option)
+    if must_exist and not state.path.is_dir():
+        raise ConfigError(f"there is no state directory {state.path}; name it with --state")
+    return state
+
+
+@contextlib.contextmanager
+def _reviewer(option: Path | None, policy: Path | None) -> "Iterator[Reviewer]":
+    from edge_runtime.clock import SystemClock
+    from edge_runtime.gate.explain import policy_for
+    from edge_runtime.gate.policy_file import policy_place
+    from edge_runtime.gate.review import Reviewer
+
+    state = _state(option)
+    in_force = policy_for(policy or policy_place(state))
+    with _outbox(state) as outbox:
+        yield Reviewer(outbox, lambda: in_force.policy, state, SystemClock())
+
+
+@contextlib.contextmanager
+def _outbox(state: "StateDirectory") -> "Iterator[OutboxClient | Outbox]":
+    """The outbox: through its process where that runs, else its files, which then no process may own."""
+    from edge_runtime.clock import SystemClock
+    from edge_runtime.outbox import OutboxSettings, OutboxUnavailable
+    from edge_runtime.outbox.client import OutboxClient
+    from edge_runtime.outbox.outbox import Outbox
+
+    clock = SystemClock()
+    client = OutboxClient(state.outbox_socket, clock)
+    try:
+        client.status()
+    except OutboxUnavailable:
+        state.ensure()
+        outbox = Outbox(state.outbox, OutboxSettings(), clock, evidence=state.evidence)
+        try:
+            yield outbox
+        finally:
+            outbox.close()
+        return
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _left(milliseconds: int) -> str:
+    seconds = milliseconds // 1000
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
