@@ -20,10 +20,8 @@ class EpochBalance:
         reported_ms: when it did, by the server's clock; None never.
         high: every sequence number up to here is settled at the server.
         settled: sequence numbers by fate, as the server counts them.
-        stored: rows in the server's table of events; None where they were not counted.
         not_in_books: accepted events whose numbers do not add up on the device itself.
         missing: events that the device counts as delivered and the server does not.
-        rows_missing: delivered events by the server's count that its table of events does not hold.
         waiting: accepted by the device and not settled at the server: on their way, or fates not yet reported.
     """
 
@@ -33,16 +31,14 @@ class EpochBalance:
     high: int
     ledger: Ledger
     settled: Mapping[str, int]
-    stored: int | None
     not_in_books: int
     missing: int
-    rows_missing: int
     waiting: int
 
     @property
     def unexplained(self) -> int:
         """Events that neither side can account for. Anything but 0 is a defect or a loss, and is said loudly."""
-        return self.not_in_books + self.missing + self.rows_missing
+        return self.not_in_books + self.missing
 
 
 def compare(
@@ -53,7 +49,6 @@ def compare(
     *,
     high: int = 0,
     reported_ms: int | None = None,
-    stored: int | None = None,
 ) -> EpochBalance:
     """Compare both sides.
 
@@ -64,7 +59,6 @@ def compare(
         settled: sequence numbers by fate, as the server counts them.
         high: every sequence number up to here is settled at the server.
         reported_ms: when the device reported, by the server's clock.
-        stored: events of this epoch in the server's table, or None.
     """
     fates = ledger.delivered + ledger.expired + ledger.evicted + ledger.rejected + ledger.lost
     delivered = settled.get(Fate.DELIVERED.value, 0)
@@ -75,9 +69,7 @@ def compare(
         high=high,
         ledger=ledger,
         settled=dict(settled),
-        stored=stored,
         not_in_books=abs(ledger.accepted - ledger.queued - fates),
         missing=max(0, ledger.delivered - delivered),
-        rows_missing=0 if stored is None else max(0, delivered - stored),
         waiting=max(0, ledger.accepted - sum(settled.values())),
     )

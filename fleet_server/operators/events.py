@@ -1,6 +1,5 @@
 """Questions about committed events: a page of them, one of them, and what came after a number."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,15 +106,10 @@ def after(session: Session, wanted: EventFilter, after_id: int, limit: int) -> l
     return _stored(session, query.limit(min(limit, MAX_PAGE)))
 
 
-def by_ids(session: Session, wanted: EventFilter, ids: Sequence[int]) -> list[StoredEvent]:
-    """Those of these numbers that are meant, oldest first."""
-    query = wanted.apply(select(EventRow)).where(EventRow.id.in_(list(ids)[:MAX_PAGE])).order_by(EventRow.id)
-    return _stored(session, query)
-
-
-def one(session: Session, key: bytes) -> StoredEvent | None:
-    """The event of a delivery key, or None."""
-    found = _stored(session, select(EventRow).where(EventRow.key == key))
+def one(session: Session, key: bytes | int) -> StoredEvent | None:
+    """The event of a delivery key or of a number, or None."""
+    matches = EventRow.id == key if isinstance(key, int) else EventRow.key == key
+    found = _stored(session, select(EventRow).where(matches))
     return found[0] if found else None
 
 

@@ -12,7 +12,7 @@ from edge_runtime.protocol.operation import Health
 from edge_runtime.protocol.wire import WireError
 from fleet_server.operators.balance import EpochBalance, compare
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow, HealthRow, HeldRow, PresenceRow
-from fleet_server.storage.event_tables import EpochRow, EventRow, FateCountRow, SettledRow
+from fleet_server.storage.event_tables import EpochRow, FateCountRow, SettledRow
 
 LEDGER_FIELDS = ("accepted", "queued", "delivered", "expired", "evicted", "rejected", "lost")
 
@@ -117,14 +117,8 @@ def certificates(session: Session, device: str) -> list[CertificateStatus]:
     ]
 
 
-def balance(session: Session, device: str | None = None, *, count_rows: bool = False) -> list[EpochBalance]:
-    """Every epoch of every device, or of one, newest last.
-
-    Args:
-        session: to read in.
-        device: only this one's.
-        count_rows: also count the rows of the event table, which reads its index once.
-    """
+def balance(session: Session, device: str | None = None) -> list[EpochBalance]:
+    """Every epoch of every device, or of one, by device and then from old to new."""
     epochs = select(EpochRow).order_by(EpochRow.device, EpochRow.epoch)
     counts = select(FateCountRow)
     runs = select(SettledRow)
@@ -137,7 +131,6 @@ def balance(session: Session, device: str | None = None, *, count_rows: bool = F
         _add(settled[count.device, count.epoch], count.fate, count.count)
     for run in session.scalars(runs):
         _add(settled[run.device, run.epoch], run.fate, run.last - run.first + 1)
-    stored = _rows_of(session, device) if count_rows else None
     return [
         compare(
             row.device,
@@ -146,17 +139,9 @@ def balance(session: Session, device: str | None = None, *, count_rows: bool = F
             settled.get((row.device, row.epoch), {}),
             high=row.high,
             reported_ms=row.reported_ms,
-            stored=None if stored is None else stored.get((row.device, row.epoch), 0),
         )
         for row in session.scalars(epochs)
     ]
-
-
-def _rows_of(session: Session, device: str | None) -> dict[tuple[str, str], int]:
-    query = select(EventRow.device, EventRow.epoch, func.count()).group_by(EventRow.device, EventRow.epoch)
-    if device is not None:
-        query = query.where(EventRow.device == device)
-    return {(found, epoch): count for found, epoch, count in session.execute(query).tuples()}
 
 
 def _add(counts: dict[str, int], fate: str, count: int) -> None:

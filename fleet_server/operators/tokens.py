@@ -104,6 +104,11 @@ class TokenBook:
             return None
         return Operator(row.id, row.name, Role(row.role))
 
+    def is_active(self, session: Session, token_id: str) -> bool:
+        """Whether a token that was good is still good."""
+        row = session.get(ApiTokenRow, token_id)
+        return row is not None and self._token(row).state == "active"
+
     def tokens(self, session: Session) -> list[ApiToken]:
         """All of them, newest first."""
         rows = session.scalars(select(ApiTokenRow).order_by(ApiTokenRow.created_ms.desc(), ApiTokenRow.id))
@@ -149,6 +154,12 @@ class TokenBook:
 
     def _now_ms(self) -> int:
         return self._clock.wall().unix_ns // NS_PER_MS
+
+
+def parse_token(text: str) -> tuple[str, str] | None:
+    """Id and secret of a token's text, or None where it is none."""
+    found = _TOKEN.fullmatch(text)
+    return None if found is None else (found["id"], found["secret"])
 
 
 def _digest(secret: str) -> str:

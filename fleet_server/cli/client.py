@@ -1,0 +1,235 @@
+"""`FleetClient`: the HTTP API as calls that return plain data, over the network or in process."""
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from edge_runtime.clock import NS_PER_S, Clock, SystemClock
+from edge_runtime.errors import ConfigError, EdgeRuntimeError
+from fleet_server.cli.errors import NotReachable, ServerRefused, error_of
+from fleet_server.cli.target import LocalTarget, RemoteTarget, choose
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+DEADLINE_S = 60.0
+"""One request and its answer, redials and slow bytes included. A stream has no end."""
+
+_TIMEOUT = httpx.Timeout(35.0, connect=5.0, pool=5.0)
+_LIVE = httpx.Timeout(35.0, connect=5.0, pool=5.0)  # a live stream says something every ten seconds
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One event of a live stream."""
+
+    id: str
+    data: Any
+
+
+class FleetClient:
+    """A connection to one server.
+
+    Args:
+        http: a client with base URL and token; closed by `close`.
+        clock: for deadlines.
+        where: how the server is called in errors.
+    """
+
+    def __init__(self, http: httpx.Client, clock: Clock, where: str) -> None:
+        self._http, self._clock, self._where = http, clock, where
+
+    @classmethod
+    def to(cls, target: RemoteTarget | LocalTarget) -> "FleetClient":
+        """Connect to a target; the network is used with the first request.
+
+        Raises:
+            ConfigError: the authority's file or the data directory cannot be used.
+        """
+        if isinstance(target, LocalTarget):
+            # imported here, because an operator's machine needs none of the server's parts
+            from fleet_server.cli.in_process import local_client
+
+            return cls(local_client(target.directory), SystemClock(), str(target.directory))
+        http = httpx.Client(
+            base_url=target.url,
+            headers={"Authorization": f"Bearer {target.token}"},
+            verify=_tls(target),
+            timeout=_TIMEOUT,
+            trust_env=False,  # a proxy of the environment would be given the token
+        )
+        return cls(http, SystemClock(), target.url)
+
+    def close(self) -> None:
+        """End it."""
+        self._http.close()
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """Ask. Parameters that are None are left out.
+
+        Raises:
+            EdgeRuntimeError: of `fleet_server.cli.errors`, with its exit code.
+        """
+        return self._call("GET", path, parameters, None)
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Act.
+
+        Raises:
+            EdgeRuntimeError: as `get`.
+        """
+        return self._call("POST", path, {}, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Change.
+
+        Raises:
+            EdgeRuntimeError: as `get`.
+        """
+        return self._call("PATCH", path, {}, body)
+
+    def delete(self, path: str) -> Any:
+        """Take away.
+
+        Raises:
+            EdgeRuntimeError: as `get`.
+        """
+        return self._call("DELETE", path, {}, None)
+
+    def pages(self, path: str, name: str, cursor: str, **parameters: Any) -> Iterator[Any]:
+        """Every item of a listing, page by page.
+
+        Args:
+            path: of the listing.
+            name: under which an answer has its items.
+            cursor: parameter that takes an answer's `next`.
+            parameters: filters; a first value of the cursor may be among them.
+        """
+        while True:
+            answer = self.get(path, **{"limit": _PAGE, **parameters})
+            yield from answer[name]
+            if answer["next"] is None:
+                return
+            parameters[cursor] = answer["next"]
+
+    @contextmanager
+    def stream(
+        self, path: str, last_id: str | None, **parameters: Any
+    ) -> Iterator[Iterator[ServerSentEvent]]:
+        """A live stream of server-sent events, which ends when the server ends it.
+
+        Raises:
+            EdgeRuntimeError: as `get`; `NotReachable` also in the middle.
+        """
+        headers = {} if last_id is None else {"Last-Event-ID": last_id}
+        try:
+            with self._http.stream(
+                "GET", path, params=_given(parameters), headers=headers, timeout=_LIVE
+            ) as response:
+                if response.is_error:
+                    response.read()
+                    raise _error(response)
+                yield _events(response)
+        except httpx.HTTPError as error:
+            raise self._not_reachable(error) from None
+
+    def _call(self, method: str, path: str, parameters: Mapping[str, Any], body: Any) -> Any:
+        deadline_ns = self._clock.monotonic_ns() + round(DEADLINE_S * NS_PER_S)
+        try:
+            with self._http.stream(method, path, params=_given(parameters), json=body) as response:
+                parts, size = [], 0
+                for part in response.iter_bytes():
+                    size += len(part)
+                    if size > MAX_ANSWER_BYTES:
+                        raise ServerRefused(
+                            f"{self._where}: the answer is longer than {MAX_ANSWER_BYTES} bytes"
+                        )
+                    if self._clock.monotonic_ns() > deadline_ns:
+                        raise NotReachable(f"{self._where}: no whole answer within {DEADLINE_S:.0f} s")
+                    parts.append(part)
+        except httpx.HTTPError as error:
+            raise self._not_reachable(error) from None
+        content = b"".join(parts)
+        if response.is_error:
+            raise _problem(response.status_code, content)
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise NotReachable(f"{self._where} answers, but not as a fleet server") from None
+
+    def _not_reachable(self, error: httpx.HTTPError) -> EdgeRuntimeError:
+        if isinstance(error, httpx.TimeoutException):
+            return NotReachable(f"{self._where} does not answer in time")
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        if "CERTIFICATE_VERIFY_FAILED" in reason:
+            hint = "its certificate is not of the authority in --ca, or not for this host name"
+            return NotReachable(f"{self._where}: {hint}")
+        return NotReachable(f"{self._where} does not answer: {reason}")
+
+
+@contextmanager
+def connected(
+    server: str | None, token_file: Path | None, ca: Path | None, data: Path | None
+) -> Iterator[FleetClient]:
+    """A client of the server that the four options and the environment mean, closed at the end.
+
+    Raises:
+        ConfigError: as `fleet_server.cli.target.choose` and `FleetClient.to`.
+    """
+    client = FleetClient.to(choose(server, token_file, ca, data))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a path."""
+    return quote(text, safe="")
+
+
+def _events(response: httpx.Response) -> Iterator[ServerSentEvent]:
+    """Server-sent events of a response (WHATWG HTML, 9.2.6), as far as our own server writes them."""
+    number, data = "", ""
+    for line in response.iter_lines():
+        if line.startswith("id: "):
+            number = line[4:]
+        elif line.startswith("data: "):
+            data += line[6:]
+        elif not line and data:
+            yield ServerSentEvent(number, json.loads(data))
+            data = ""
+
+
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _error(response: httpx.Response) -> EdgeRuntimeError:
+    return _problem(response.status_code, response.content)
+
+
+def _problem(status: int, content: bytes) -> EdgeRuntimeError:
+    try:
+        detail = str(json.loads(content)["detail"])
+    except (ValueError, KeyError, TypeError):
+        detail = f"the server answered with status {status}"
+    return error_of(status, detail)
+
+
+def _tls(target: RemoteTarget) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(
+            cafile=None if target.authority is None else str(target.authority)
+        )
+    except (OSError, ssl.SSLError) as error:
+        text = getattr(error, "strerror", None) or "no certificate in PEM"
+        raise ConfigError(f"--ca {target.authority}: {text}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -1,0 +1,295 @@
+"""`fleet device`: invite, list, accept, label and revoke devices."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edge_runtime.clock import NS_PER_MS, SystemClock
+from edge_runtime.errors import ConfigError
+from fleet_server.cli.client import connected, segment
+from fleet_server.cli.output import clean, say, span, when, write, write_json, write_table
+from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.values import labels_of, span_s
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Invite, accept and revoke devices.")
+
+Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Id of the device.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it goes into the audit.")]
+_MAX_SERIALS_BYTES = 900 * 1024
+
+
+@app.command()
+def invite(
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device", metavar="ID", help="The id that it gets; without it, its own wish or a new one."
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="A label that it gets; may be repeated."),
+    ] = None,
+    serials: Annotated[
+        Path | None,
+        typer.Option(
+            "--serials",
+            metavar="FILE",
+            help="One claim for many: a file with a serial number on each line; - is stdin.",
+        ),
+    ] = None,
+    approval: Annotated[
+        bool, typer.Option("--approval", help="Devices wait for fleet device approve.")
+    ] = False,
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="SPAN", help="How long it can be used: 1m to 30d.")
+    ] = "24h",
+    json: Json = False,
+) -> None:
+    """Make an enrolment token: for one device, or for a list of serial numbers. It is shown this once.
+
+    The token is all that stdout gets: T=$(fleet device invite …).
+    """
+    body = {
+        "device": device,
+        "labels": labels_of(label or ()),
+        "serials": None if serials is None else _serials(serials),
+        "needs_approval": approval,
+        "expires_s": span_s(expires, "--expires"),
+    }
+    with connected(server, token_file, ca, data) as client:
+        made = client.post("/v1/invitations", body)
+    if json:
+        write_json(made)
+        return
+    write(made["token"])
+    uses = "one device" if made["uses"] == 1 else f"{made['uses']} devices"
+    say(f"for {uses}, until {when(made['expires_ms'])} UTC. On the device:")
+    say("  edge-runtime enrol --server https://HOST:PORT --token -")
+
+
+@app.command(name="list")
+def list_(
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help="active, pending, revoked or removed; without it, all but removed.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List devices."""
+    with connected(server, token_file, ca, data) as client:
+        found = list(client.pages("/v1/devices", "devices", "after", state=state))
+    if json:
+        write_json(found)
+        return
+    now = SystemClock().wall().unix_ns // NS_PER_MS
+    write_table(
+        ("device", "state!", "presence!", "#queued!", "#held!", "cert ends!", "labels"),
+        (
+            (
+                d["id"],
+                d["state"] + (" +key" if d["pending_key"] and d["state"] != "pending" else ""),
+                _presence(d, now),
+                d["health"]["ledger"]["queued"] if d["health"] else None,
+                d["held"] or None,
+                None if d["not_after_ms"] is None else f"in {span(d['not_after_ms'] - now)}",
+                " ".join(f"{key}={value}" for key, value in sorted(d["labels"].items())) or None,
+            )
+            for d in found
+        ),
+        "no devices: fleet device invite makes a token for one",
+    )
+
+
+@app.command()
+def show(
+    device: Device,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Show one device: who it is, its certificates, what it last said, and its balance of events."""
+    with connected(server, token_file, ca, data) as client:
+        found = client.get(f"/v1/devices/{segment(device)}")
+    if json:
+        write_json(found)
+    else:
+        _show(found)
+
+
+@app.command()
+def approve(
+    device: Device,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="SHA256", help="Accept only this public key (see fleet device show)."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Accept a device that waits, or a new key for a known device; its old certificate is out at once."""
+    with connected(server, token_file, ca, data) as client:
+        found = client.post(f"/v1/devices/{segment(device)}/approve", {"key_sha256": key})
+    _done(found, f"{device} is accepted", json=json)
+
+
+@app.command()
+def revoke(
+    device: Device,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Put a device out at once: the broker ends its connection, and its certificate is worth nothing any more."""
+    with connected(server, token_file, ca, data) as client:
+        found = client.post(f"/v1/devices/{segment(device)}/revoke", {"reason": reason})
+    _done(found, f"{device} is revoked; fleet device invite --device {device} lets it come back", json=json)
+
+
+@app.command()
+def remove(
+    device: Device,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Take a device out of the lists, and out of the fleet where it still is in it. Its events stay."""
+    with connected(server, token_file, ca, data) as client:
+        found = client.post(f"/v1/devices/{segment(device)}/remove", {"reason": reason})
+    _done(found, f"{device} is removed", json=json)
+
+
+@app.command()
+def label(
+    device: Device,
+    labels: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE…", help="Labels to set; KEY- takes one away.")
+    ],
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Set or take away labels of a device."""
+    gone = [text for text in labels if text.endswith("-") and "=" not in text]
+    body: dict[str, str | None] = dict(labels_of([text for text in labels if text not in gone]))
+    body |= {text[:-1]: None for text in gone}
+    with connected(server, token_file, ca, data) as client:
+        found = client.patch(f"/v1/devices/{segment(device)}/labels", {"labels": body})
+    shown = " ".join(f"{key}={value}" for key, value in sorted(found["labels"].items()))
+    _done(found, f"{device}: {shown or 'no labels'}", json=json)
+
+
+def _done(found: Any, text: str, *, json: bool) -> None:
+    if json:
+        write_json(found)
+    else:
+        say(text)
+
+
+def _serials(path: Path) -> list[str]:
+    try:
+        if str(path) == "-":
+            text = sys.stdin.read(_MAX_SERIALS_BYTES + 1)
+        else:
+            with path.open(encoding="utf-8") as stream:
+                text = stream.read(_MAX_SERIALS_BYTES + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--serials {path}: {getattr(error, 'strerror', None) or 'not text'}") from None
+    found = list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    if not found or len(text) > _MAX_SERIALS_BYTES:
+        raise ConfigError(f"--serials {path}: between 1 and 10,000 serial numbers, one on each line")
+    return found
+
+
+def _presence(device: Any, now_ms: int) -> str:
+    if device["presence"] is None:
+        return "never"
+    return f"{device['presence']} {span(now_ms - device['since_ms'])}"
+
+
+def _show(found: Any) -> None:
+    now = SystemClock().wall().unix_ns // NS_PER_MS
+    presence = _presence(found, now) + (f" ({found['reason']})" if found["reason"] else "")
+    rows: list[tuple[str, object]] = [
+        ("device", found["id"]),
+        ("state", found["state"]),
+        ("serial", found["serial"] or "-"),
+        ("labels", " ".join(f"{k}={v}" for k, v in sorted(found["labels"].items())) or "-"),
+        ("presence", presence),
+        ("runtime", found["runtime"] or "-"),
+        ("enrolled", f"{when(found['created_ms'])} UTC"),
+    ]
+    if found["pending_key"]:
+        rows.append(("waiting key", f"{found['pending_key']}"))
+    health = found["health"]
+    if health is not None:
+        link = health["link"]
+        trip = link.get("round_trip_ms")
+        rows += [
+            ("said", f"{span(now - found['health_ms'])} ago, up for {span(int(health['uptime_s'] * 1000))}"),
+            ("link", f"round trip {trip:.0f} ms" if trip is not None else "not measured yet"),
+            ("held", f"{health['gate']['held']} on the device, {found['held']} known here"),
+        ]
+        rows += [("degraded", text) for text in health["degraded"]]
+    for name, value in rows:
+        write(f"{name:<12} {clean(value)}")
+    _certificates(found["certificates"], now)
+    if health is not None and health["cameras"]:
+        write_table(
+            ("camera", "state", "#evaluated!", "#dropped!", "#age ms!"),
+            (
+                (c["name"], c["state"], c["evaluated"], c["dropped"], round(c["age_ms"]))
+                for c in health["cameras"]
+            ),
+            "",
+        )
+    from fleet_server.cli.balance import write_balance
+
+    write_balance(found["balance"])
+
+
+def _certificates(found: list[Any], now_ms: int) -> None:
+    write_table(
+        ("certificate", "state!", "issued (UTC)!", "ends!"),
+        (
+            (
+                c["serial"][:16],
+                c["state"],
+                when(c["created_ms"]),
+                None if c["not_after_ms"] is None else _ends(c["not_after_ms"] - now_ms),
+            )
+            for c in found
+        ),
+        "no certificate yet",
+    )
+
+
+def _ends(left_ms: int) -> str:
+    return f"in {span(left_ms)}" if left_ms > 0 else f"{span(-left_ms)} ago"

@@ -1,0 +1,333 @@
+"""`fleet events`: follow, list, show and export committed events."""
+
+import csv
+import io
+import random
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edge_runtime.clock import SystemClock
+from edge_runtime.errors import ConfigError
+from fleet_server.cli.client import FleetClient, connected
+from fleet_server.cli.errors import NotReachable
+from fleet_server.cli.output import clean, say, span, when, write, write_json, write_json_line, write_table
+from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.values import instant_ms
+from fleet_server.cli.whole_file import WholeFile
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Follow, list, show and export events.")
+
+Device = Annotated[str | None, typer.Option("--device", metavar="ID", help="Only of this device.")]
+Camera = Annotated[str | None, typer.Option("--camera", metavar="NAME", help="Only of this camera.")]
+Rule = Annotated[str | None, typer.Option("--rule", metavar="NAME", help="Only of this rule.")]
+Kind = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")]
+Severity = Annotated[
+    str | None,
+    typer.Option(
+        "--severity", metavar="LEVEL", help="Only this severe or more: info, notice, warning or critical."
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", help="Only committed since: 90s, 15m, 24h, 7d ago, or an ISO time."
+    ),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only committed before.")]
+
+CSV_COLUMNS = (
+    "id",
+    "key",
+    "device",
+    "received",
+    "at_ms",
+    "synced",
+    "severity",
+    "kind",
+    "rule",
+    "camera",
+    "state",
+    "revision",
+    "data_class",
+    "label",
+    "count",
+    "duration_s",
+    "evidence_sha256",
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_REMEMBERED = 5000
+_LONGEST_PAUSE_S = 10.0
+
+
+@app.command()
+def tail(
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    device: Device = None,
+    camera: Camera = None,
+    rule: Rule = None,
+    kind: Kind = None,
+    severity: Severity = None,
+    last: Annotated[
+        int, typer.Option("--last", min=0, max=1000, help="Show so many earlier ones first.")
+    ] = 10,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="End after so many events; without it, at Ctrl-C.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Follow events as they are committed.
+
+    A server that goes away is waited for, and nothing that it committed meanwhile is missed.
+    """
+    filters = _filters(device, camera, rule, kind, severity)
+    with connected(server, token_file, ca, data) as client:
+        if not json:
+            write(_HEADING)
+        for shown, event in enumerate(_followed(client, filters, last), start=1):
+            write_json_line(event) if json else write(_line(event))
+            if count is not None and shown >= count:
+                return
+
+
+@app.command(name="list")
+def list_(
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    device: Device = None,
+    camera: Camera = None,
+    rule: Rule = None,
+    kind: Kind = None,
+    severity: Severity = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")] = 100,
+    json: Json = False,
+) -> None:
+    """List committed events, the newest first."""
+    filters = _filters(device, camera, rule, kind, severity) | _times(since, until)
+    with connected(server, token_file, ca, data) as client:
+        found = []
+        for event in client.pages("/v1/events", "events", "before_id", **filters, limit=min(limit, 1000)):
+            found.append(event)
+            if len(found) >= limit:
+                break
+    if json:
+        write_json(found)
+        return
+    write_table(
+        ("#no!", "committed (UTC)!", "device", "camera", "rule", "severity!", "state!"),
+        (
+            (
+                event["id"],
+                when(event["received_ms"]),
+                event["device"],
+                event["camera"],
+                event["rule"],
+                event["severity"],
+                event["state"],
+            )
+            for event in found
+        ),
+        "no such events",
+    )
+    if len(found) == limit:
+        say(f"the newest {limit}; --limit shows more")
+
+
+@app.command()
+def show(
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="Its number in a list, or its key.")],
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Show one event, the decision that let it go, and how far its evidence is."""
+    if not event.isalnum() or not event.isascii():
+        raise ConfigError("EVENT is a number or a key of 32 hexadecimal digits")
+    with connected(server, token_file, ca, data) as client:
+        found = client.get(f"/v1/events/{event}")
+    if json:
+        write_json(found)
+    else:
+        _show(found)
+
+
+@app.command()
+def export(
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    device: Device = None,
+    camera: Camera = None,
+    rule: Rule = None,
+    kind: Kind = None,
+    severity: Severity = None,
+    since: Since = None,
+    until: Until = None,
+    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="ndjson or csv.")] = "ndjson",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write here, whole or not at all; stdout without it."),
+    ] = None,
+) -> None:
+    """Write all committed events that are meant, the oldest first: one JSON object a line, or CSV."""
+    if form not in ("ndjson", "csv"):
+        raise ConfigError("--format is ndjson or csv")
+    filters = _filters(device, camera, rule, kind, severity) | _times(since, until)
+    with connected(server, token_file, ca, data) as client:
+        found = client.pages("/v1/events", "events", "after_id", after_id=0, **filters)
+        lines = _csv_lines(found) if form == "csv" else _json_lines(found)
+        if out is None:
+            for line in lines:
+                sys.stdout.write(line)
+            return
+        with WholeFile(out) as stream:
+            written = sum(1 for line in lines if stream.write(line))
+    say(f"{out}: {written - (form == 'csv')} events")
+
+
+def _followed(client: FleetClient, filters: dict[str, Any], last: int) -> Iterator[Any]:
+    """Events from the last ones on, each once, across restarts of the server."""
+    earlier = client.get("/v1/events", **filters, limit=max(1, last))["events"]
+    newest = client.get("/v1/events", limit=1)["events"]
+    last_id = str(newest[0]["id"]) if newest else "0"
+    given: OrderedDict[str, None] = OrderedDict()
+    for event in reversed(earlier[:last]):
+        given[event["key"]] = None
+        yield event
+    failures = 0
+    while True:
+        try:
+            with client.stream("/v1/events/stream", last_id, **filters) as events:
+                if failures:
+                    say("the server is back")
+                failures = 0
+                for event in events:
+                    last_id = event.id
+                    if event.data["key"] not in given:
+                        given[event.data["key"]] = None
+                        yield event.data
+                    while len(given) > _REMEMBERED:
+                        given.popitem(last=False)
+        except NotReachable as error:
+            if not failures:
+                say(f"{error}; waiting for it")
+        failures += 1
+        time.sleep(random.uniform(0.2, min(_LONGEST_PAUSE_S, 0.5 * 2 ** min(failures, 6))))  # noqa: S311 - jitter
+
+
+def _filters(
+    device: str | None, camera: str | None, rule: str | None, kind: str | None, severity: str | None
+) -> dict[str, Any]:
+    if severity is not None and severity not in ("info", "notice", "warning", "critical"):
+        raise ConfigError("--severity is info, notice, warning or critical")
+    return {"device": device, "camera": camera, "rule": rule, "kind": kind, "severity_at_least": severity}
+
+
+def _times(since: str | None, until: str | None) -> dict[str, Any]:
+    clock = SystemClock()
+    return {
+        "since": instant_ms(since, "--since", clock),
+        "until": instant_ms(until, "--until", clock),
+    }
+
+
+_LINE = "{:<19} {:<14} {:<12} {:<18} {:<8} {}"
+_HEADING = _LINE.format("committed (UTC)", "device", "camera", "rule", "severity", "state")
+
+
+def _line(event: Any) -> str:
+    return _LINE.format(
+        when(event["received_ms"]) or "",
+        _cut(event["device"], 14),
+        _cut(event["camera"], 12),
+        _cut(event["rule"], 18),
+        event["severity"],
+        _cut(event["state"], 11),
+    )
+
+
+def _cut(text: object, width: int) -> str:
+    shown = clean(text)
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
+def _show(found: Any) -> None:
+    event, decision, evidence = found["event"] or {}, found["decision"] or {}, found["evidence"]
+    rows: list[tuple[str, object]] = [
+        ("event", f"{event.get('id', '-')} revision {found['revision']}, {found['state']}"),
+        ("key", f"{found['key']}  (number {found['id']})"),
+        ("device", found["device"]),
+        ("camera", found["camera"]),
+        ("rule", f"{found['rule']} ({found['kind']})"),
+        ("severity", found["severity"]),
+        ("happened", _happened(found)),
+        ("committed", f"{when(found['received_ms'])} UTC"),
+        ("class", found["data_class"]),
+    ]
+    optional = ("label", "confidence", "count", "direction", "duration_s", "reason")
+    rows += [(name, event[name]) for name in optional if event.get(name) is not None]
+    if decision:
+        rows += [
+            ("decision", f"{decision['decision']}: {', '.join(decision['reasons'])}"),
+            ("permit", f"{decision.get('permit') or '-'} to {', '.join(decision['recipients']) or '-'}"),
+        ]
+        if decision.get("by"):
+            rows.append(("released by", f"{decision['by']}: {decision.get('note') or ''}"))
+    else:
+        rows.append(("content", "written by a newer version; this one cannot read it"))
+    if evidence is not None:
+        state = f"{evidence['state']}, {evidence['received']} of {evidence['bytes']} bytes"
+        rows.append(("evidence", f"{evidence['mode']}, {state}"))
+    for name, value in rows:
+        write(f"{name:<12} {clean(value)}")
+
+
+def _happened(found: Any) -> str:
+    label = f"{when(found['at_ms'])} UTC by the device's clock"
+    late = found["received_ms"] - found["at_ms"]
+    if not found["synced"]:
+        return f"{label}, which was not synchronised"
+    return f"{label}, {span(late)} before it was committed" if late >= 1000 else label
+
+
+def _json_lines(found: Iterator[Any]) -> Iterator[str]:
+    from json import dumps
+
+    for event in found:
+        yield dumps(event, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def _csv_lines(found: Iterator[Any]) -> Iterator[str]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(CSV_COLUMNS)
+    yield buffer.getvalue()
+    for event in found:
+        buffer.seek(0)
+        buffer.truncate()
+        content = event["event"] or {}
+        row = {**content, **event, "received": when(event["received_ms"])}
+        writer.writerow([_cell(row.get(name)) for name in CSV_COLUMNS])
+        yield buffer.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A text that a spreadsheet would take for a formula is quoted, as its own makers advise."""
+    if value is None or not isinstance(value, str):
+        return "" if value is None else value
+    return f"'{value}" if value.startswith(_FORMULA) else value

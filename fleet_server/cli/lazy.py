@@ -1,0 +1,57 @@
+"""A typer group that reads a table of commands and imports one only when it is invoked."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from fleet_server.cli.commands import COMMANDS, CommandRow
+
+
+def load(row: CommandRow) -> Any:
+    """The command object behind a row: imports its module.
+
+    Returns:
+        A command or group of the click that typer uses.
+    """
+    target = getattr(import_module(row.module), row.attribute)
+    if not isinstance(target, typer.Typer):
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(row.name)(target)
+        target = single
+    command = typer.main.get_command(target)
+    command.name = row.name
+    return command
+
+
+class LazyGroup(TyperGroup):
+    """Commands come from a table of rows; `--help` reads the table only."""
+
+    rows: Sequence[CommandRow] = COMMANDS
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names in the order of the table."""
+        return [row.name for row in self.rows]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
+        """Imports and builds the command, or None if there is no such name."""
+        row = next((row for row in self.rows if row.name == cmd_name), None)
+        return None if row is None else load(row)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
+        """The table as the help's section of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(row.name, row.help) for row in self.rows])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As click does, but a misspelt name never imports the others to find what was meant."""
+        names = [row.name for row in self.rows]
+        if args and args[0] not in names and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join(names)}"
+            ctx.fail(f"there is no command {args[0]}; {hint}")
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,134 @@
+"""`fleet review`: what devices hold for a person, and what that person decides."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from edge_runtime.clock import NS_PER_MS, NS_PER_S, SystemClock
+from edge_runtime.errors import ConfigError
+from fleet_server.cli.client import FleetClient, connected
+from fleet_server.cli.commands import EXIT_FAILED
+from fleet_server.cli.errors import NotFound
+from fleet_server.cli.output import say, size, span, write_json, write_table
+from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Release or drop what devices hold.")
+
+Device = Annotated[str | None, typer.Option("--device", metavar="ID", help="Only of this device.")]
+Item = Annotated[str, typer.Argument(metavar="ITEM", help="Key of the item, or enough of its beginning.")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; it goes into the receipt and the audit.")
+]
+Wait = Annotated[
+    int,
+    typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="Wait so long for the device's answer."),
+]
+_POLL_S = 0.25
+_SHORTEST = 6
+
+
+@app.command(name="list")
+def list_(
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """List what devices hold, as far as their policy lets the fleet know; those that end first come first."""
+    with connected(server, token_file, ca, data) as client:
+        found = client.get("/v1/held", device=device, limit=1000)["held"]
+    if json:
+        write_json(found)
+        return
+    now = SystemClock().wall().unix_ns // NS_PER_MS
+    write_table(
+        ("item!", "device", "camera", "rule", "class", "#size!", "#ends in!", "asked"),
+        (_row(entry, now) for entry in found),
+        "nothing is held that the fleet may know of",
+    )
+
+
+@app.command()
+def release(
+    item: Item,
+    reason: Reason,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    device: Device = None,
+    wait: Wait = 20,
+    json: Json = False,
+) -> int:
+    """Ask a device to let a held item go. The device's policy has the last word."""
+    with connected(server, token_file, ca, data) as client:
+        return _decide(client, "release", item, device, reason, wait, json=json)
+
+
+@app.command()
+def drop(
+    item: Item,
+    reason: Reason,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    device: Device = None,
+    wait: Wait = 20,
+    json: Json = False,
+) -> int:
+    """Ask a device to destroy a held item."""
+    with connected(server, token_file, ca, data) as client:
+        return _decide(client, "drop", item, device, reason, wait, json=json)
+
+
+def _decide(
+    client: FleetClient, act: str, item: str, device: str | None, reason: str, wait: int, *, json: bool
+) -> int:
+    entry = _found(client, item, device)
+    command = client.post(f"/v1/held/{entry['device']}/{entry['key']}/{act}", {"reason": reason})
+    clock = SystemClock()
+    until_ns = clock.monotonic_ns() + wait * NS_PER_S
+    while command["state"] in ("queued", "sent") and clock.monotonic_ns() < until_ns:
+        time.sleep(_POLL_S)
+        command = client.get(f"/v1/commands/{command['id']}")
+    if json:
+        write_json(command)
+    elif command["state"] == "done":
+        say(f"{entry['device']}: {act} of {entry['key'][:12]} done")
+    elif command["state"] in ("queued", "sent"):
+        say(f"{entry['device']} has not answered; it will be asked for an hour (command {command['id']})")
+    else:
+        say(f"{entry['device']}: {command['result'] or command['state']}")
+    waited_in_vain = wait > 0 and command["state"] in ("queued", "sent")
+    return EXIT_FAILED if waited_in_vain or command["state"] in ("failed", "expired") else 0
+
+
+def _found(client: FleetClient, item: str, device: str | None) -> Any:
+    wanted = item.strip().lower()
+    if len(wanted) < _SHORTEST or not all(digit in "0123456789abcdef" for digit in wanted):
+        raise ConfigError(f"ITEM is at least {_SHORTEST} hexadecimal digits of a key in fleet review list")
+    held = client.get("/v1/held", device=device, limit=1000)["held"]
+    found = [entry for entry in held if entry["key"].startswith(wanted)]
+    if not found:
+        raise NotFound(f"no device holds an item {wanted}: see fleet review list")
+    if len(found) > 1:
+        raise ConfigError(f"{len(found)} items begin with {wanted}: give more of the key, or --device")
+    return found[0]
+
+
+def _row(entry: Any, now_ms: int) -> tuple[object, ...]:
+    receipt = (entry["item"] or {}).get("receipt", {})
+    return (
+        entry["key"][:12],
+        entry["device"],
+        receipt.get("camera"),
+        receipt.get("rule"),
+        receipt.get("data_class"),
+        size(entry["item"]["bytes"]) if entry["item"] else None,
+        span(entry["expires_ms"] - now_ms),
+        entry["command"],
+    )

@@ -1,0 +1,82 @@
+"""`fleet token`: create, list and revoke tokens of the HTTP API."""
+
+from typing import Annotated
+
+import typer
+
+from fleet_server.cli.client import connected, segment
+from fleet_server.cli.output import say, when, write, write_json, write_table
+from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.values import span_s
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Create, list and revoke API tokens.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the person or program; the audit shows it.")]
+
+
+@app.command()
+def create(
+    name: Name,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="viewer, operator, approver or admin.")
+    ] = "viewer",
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="SPAN", help="Ends after so long, for example 90d.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Create a token. It is shown this once; the server keeps only its digest."""
+    body = {
+        "name": name,
+        "role": role,
+        "expires_s": None if expires is None else span_s(expires, "--expires"),
+    }
+    with connected(server, token_file, ca, data) as client:
+        made = client.post("/v1/tokens", body)
+    if json:
+        write_json(made)
+        return
+    write(made["token"])
+    end = "does not end" if made["expires_ms"] is None else f"ends {when(made['expires_ms'])} UTC"
+    say(
+        f"token {made['name']}, role {made['role']}, {end}; keep it in a file of mode 0600: it is not shown again"
+    )
+
+
+@app.command(name="list")
+def list_(
+    server: Server = None, token_file: TokenFile = None, ca: Ca = None, data: Data = None, json: Json = False
+) -> None:
+    """List tokens, without their secrets."""
+    with connected(server, token_file, ca, data) as client:
+        found = client.get("/v1/tokens")["tokens"]
+    if json:
+        write_json(found)
+        return
+    write_table(
+        ("name", "role!", "state!", "created (UTC)!", "ends (UTC)!"),
+        ((t["name"], t["role"], t["state"], when(t["created_ms"]), when(t["expires_ms"])) for t in found),
+        "no tokens",
+    )
+
+
+@app.command()
+def revoke(
+    name: Name,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Revoke a token, by its name or id. It is out with its next request."""
+    with connected(server, token_file, ca, data) as client:
+        ended = client.delete(f"/v1/tokens/{segment(name)}")
+    if json:
+        write_json(ended)
+    else:
+        say(f"token {ended['name']} is revoked")

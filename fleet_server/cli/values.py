@@ -1,0 +1,60 @@
+"""Words on the command line that stand for values: durations, instants, labels."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from edge_runtime.clock import NS_PER_MS, Clock
+from edge_runtime.errors import ConfigError
+
+_SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def span_s(text: str, option: str) -> int:
+    """Seconds in a duration such as `90s`, `15m`, `24h` or `7d`.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    found = _SPAN.fullmatch(text.strip())
+    if found is None:
+        raise ConfigError(f"{option}: a duration such as 90s, 15m, 24h or 7d")
+    return int(found["count"]) * _SECONDS[found["unit"]]
+
+
+def instant_ms(text: str | None, option: str, clock: Clock) -> int | None:
+    """Milliseconds since 1970 of a duration ago (`1h`), or of an ISO 8601 time; without a zone it is UTC.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if text is None:
+        return None
+    if _SPAN.fullmatch(text.strip()):
+        return max(0, clock.wall().unix_ns // NS_PER_MS - span_s(text, option) * 1000)
+    try:
+        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        if moment.tzinfo is None:
+            moment = datetime.fromisoformat(f"{moment.isoformat()}+00:00")
+        value = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        value = -1
+    if value < 0:
+        raise ConfigError(f"{option}: a duration such as 1h, or a time such as 2026-03-01T12:00:00Z")
+    return value
+
+
+def labels_of(texts: Sequence[str]) -> dict[str, str]:
+    """Labels of `KEY=VALUE` texts.
+
+    Raises:
+        ConfigError: one is not of that form.
+    """
+    labels = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise ConfigError(f"--label {text[:80]}: it is KEY=VALUE")
+        labels[key] = value
+    return labels

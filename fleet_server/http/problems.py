@@ -1,0 +1,126 @@
+"""Errors as RFC 9457 problems: what is wrong in one sentence, and never a stack trace."""
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from edge_runtime.errors import EdgeRuntimeError
+from fleet_server.devices import DeviceProblem
+
+MEDIA_TYPE = "application/problem+json"
+_SHOWN = 5
+
+
+class ProblemDocument(BaseModel):
+    """The body of every answer that is an error.
+
+    Attributes:
+        code: what is wrong, for programs.
+        detail: the same, for people.
+    """
+
+    type: str = "about:blank"
+    title: str
+    status: int = Field(ge=400, le=599)
+    code: str
+    detail: str
+
+
+class Problem(HTTPException):
+    """An answer that is an error.
+
+    Args:
+        status: of HTTP, 400 to 599.
+        code: a short name for programs.
+        detail: one sentence for people: what is wrong and what to do next.
+        headers: more headers of the answer.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(status, detail, headers)
+        self.code = code
+
+    @property
+    def document(self) -> ProblemDocument:
+        """The body."""
+        return ProblemDocument(
+            title=HTTPStatus(self.status_code).phrase,
+            status=self.status_code,
+            code=self.code,
+            detail=str(self.detail),
+        )
+
+
+class ProblemResponse(JSONResponse):
+    """A problem as a response."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, problem: Problem) -> None:
+        headers = dict(problem.headers or {})
+        super().__init__(problem.document.model_dump(), status_code=problem.status_code, headers=headers)
+
+
+def not_found(what: str, name: str) -> Problem:
+    """404 for a thing that the request names."""
+    return Problem(404, "not_found", f"there is no {what} {name[:128]}")
+
+
+async def on_problem(_request: Request, error: Exception) -> ProblemResponse:
+    """Handler for `Problem` and for the framework's own errors."""
+    if isinstance(error, Problem):
+        return ProblemResponse(error)
+    if isinstance(error, HTTPException):
+        phrase = HTTPStatus(error.status_code).phrase
+        code = phrase.lower().replace(" ", "_")
+        return ProblemResponse(Problem(error.status_code, code, str(error.detail), dict(error.headers or {})))
+    raise error
+
+
+async def on_invalid(_request: Request, error: Exception) -> ProblemResponse:
+    """422 for a request of the wrong shape: where it is wrong and how, without repeating its values."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    places = [f"{_place(detail)}: {detail['msg']}" for detail in found[:_SHOWN]]
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ProblemResponse(Problem(422, "invalid", ("; ".join(places) or "invalid") + more))
+
+
+async def on_refused(_request: Request, error: Exception) -> ProblemResponse:
+    """409 for what the server refuses on purpose; the sentence is the error's own."""
+    return ProblemResponse(Problem(409, "refused", " ".join(str(error).split())[:500]))
+
+
+async def on_database(_request: Request, _error: Exception) -> ProblemResponse:
+    """503 for a database that is locked, full, away or of another version."""
+    return ProblemResponse(
+        Problem(503, "database_unavailable", "the database did not answer: try again", {"Retry-After": "2"})
+    )
+
+
+async def on_device_problem(_request: Request, error: Exception) -> ProblemResponse:
+    """What the rooms of devices refuse has its own status and code."""
+    if not isinstance(error, DeviceProblem):  # pragma: no cover - registered for this class alone
+        raise error
+    headers = {"Retry-After": "3600"} if error.status == HTTPStatus.TOO_MANY_REQUESTS else None
+    return ProblemResponse(Problem(error.status, error.code.value, str(error), headers))
+
+
+HANDLERS: dict[Any, Any] = {
+    HTTPException: on_problem,
+    RequestValidationError: on_invalid,
+    DeviceProblem: on_device_problem,
+    EdgeRuntimeError: on_refused,
+    OperationalError: on_database,
+    PoolTimeout: on_database,
+}
+
+
+def _place(detail: dict[str, Any]) -> str:
+    return ".".join(str(part) for part in detail["loc"])[:80]

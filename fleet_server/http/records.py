@@ -1,0 +1,326 @@
+"""What the API answers with: one record for each thing, made from the rooms' own."""
+
+from enum import Enum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from edge_runtime.protocol.decision import DecisionReceipt
+from edge_runtime.protocol.delivery import Ledger
+from edge_runtime.protocol.event import EventRecord
+from edge_runtime.protocol.operation import Health, HeldItem
+from edge_runtime.protocol.topics import DeviceId
+from edge_runtime.protocol.vocabulary import Severity
+from fleet_server.operators import Role
+
+Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9 _./:@+-]*$")]
+LabelKey = Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]*$")]
+Labels = Annotated[dict[LabelKey, Label], Field(max_length=32)]
+Note = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class EventAnswer(_Answer):
+    """One committed event revision. Times are milliseconds since 1970."""
+
+    id: int
+    key: str
+    device: str
+    epoch: str
+    seq: int
+    received_ms: int
+    at_ms: int
+    synced: bool
+    severity: Severity
+    kind: str
+    rule: str
+    camera: str
+    state: str
+    revision: int
+    data_class: str
+    evidence_sha256: str | None
+    event: EventRecord | None
+    decision: DecisionReceipt | None
+
+
+class EventPage(_Answer):
+    """Events; `next` is the `before_id` or `after_id` of the following page, None on the last."""
+
+    events: list[EventAnswer]
+    next: int | None
+
+
+class EvidenceAnswer(_Answer):
+    """How far the upload of an event's evidence is: `expected`, `partial` or `complete`."""
+
+    sha256: str
+    bytes: int
+    mode: str
+    state: str
+    received: int
+
+
+class EventDetail(EventAnswer):
+    """One event with the state of its evidence."""
+
+    evidence: EvidenceAnswer | None
+
+
+class DeviceState(str, Enum):
+    """How a device stands."""
+
+    ACTIVE = "active"
+    PENDING = "pending"
+    REVOKED = "revoked"
+    REMOVED = "removed"
+
+
+class DeviceAnswer(_Answer):
+    """One device as far as the server knows it."""
+
+    id: str
+    state: str
+    serial: str | None
+    labels: dict[str, str]
+    created_ms: int
+    changed_ms: int
+    presence: str | None
+    reason: str | None
+    since_ms: int | None
+    runtime: str | None
+    not_after_ms: int | None
+    pending_key: str | None
+    health: Health | None
+    health_ms: int | None
+    held: int
+
+
+class DevicePage(_Answer):
+    """Devices by id; `next` is the `after` of the following page."""
+
+    devices: list[DeviceAnswer]
+    next: str | None
+
+
+class CertificateAnswer(_Answer):
+    """One certificate of a device."""
+
+    serial: str
+    state: str
+    key_sha256: str
+    not_after_ms: int | None
+    created_ms: int
+
+
+class BalanceAnswer(_Answer):
+    """One outbox file from both sides; see docs/fleet.md for what each count means."""
+
+    device: str
+    epoch: str
+    reported_ms: int | None
+    high: int
+    ledger: Ledger
+    settled: dict[str, int]
+    waiting: int
+    not_in_books: int
+    missing: int
+    unexplained: int
+
+
+class DeviceDetail(DeviceAnswer):
+    """One device with its certificates and its balance."""
+
+    certificates: list[CertificateAnswer]
+    balance: list[BalanceAnswer]
+
+
+class InvitationRequest(BaseModel):
+    """What an invitation is for: one device, or a list of serial numbers of a production line."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    device: DeviceId | None = None
+    labels: Labels = {}
+    serials: (
+        Annotated[
+            list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]],
+            Field(min_length=1, max_length=10_000),
+        ]
+        | None
+    ) = None
+    needs_approval: bool = False
+    expires_s: Annotated[int, Field(ge=60, le=30 * 86_400)] = 86_400
+
+
+class InvitationAnswer(_Answer):
+    """The token is shown here and never again."""
+
+    id: str
+    token: str
+    expires_ms: int
+    uses: int
+
+
+class LabelsRequest(BaseModel):
+    """Labels to set; a label with the value null is taken away."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    labels: Annotated[dict[LabelKey, Label | None], Field(min_length=1, max_length=32)]
+
+
+class ApprovalRequest(BaseModel):
+    """What is accepted: the key that the operator has seen, or the beginning of its digest."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")] | None = None
+
+
+class ReasonRequest(BaseModel):
+    """Why, for the audit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Note | None = None
+
+
+class HeldAnswer(_Answer):
+    """One held item, without its content."""
+
+    device: str
+    key: str
+    received_ms: int
+    expires_ms: int
+    item: HeldItem | None
+    command: str | None
+
+
+class HeldPage(_Answer):
+    """Held items, those that end first coming first."""
+
+    held: list[HeldAnswer]
+
+
+class ReviewRequest(BaseModel):
+    """Why a person releases or drops a held item."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Note
+
+
+class CommandAnswer(_Answer):
+    """A command and what became of it."""
+
+    id: str
+    device: str
+    kind: str
+    state: str
+    by: str
+    issued_ms: int
+    expires_ms: int
+    sent_ms: int | None
+    result: str | None
+
+
+class DeadLetterAnswer(_Answer):
+    """One refused message or event."""
+
+    id: int
+    device: str
+    channel: str
+    received_ms: int
+    code: str
+    text: str
+    key: str | None
+    seq: int | None
+    size: int
+
+
+class DeadLetterPage(_Answer):
+    """Dead letters, the newest first; `next` is the `before_id` of the following page."""
+
+    dead_letters: list[DeadLetterAnswer]
+    next: int | None
+
+
+class TokenRequest(BaseModel):
+    """A token to make."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._-]{0,63}$")]
+    role: Role
+    expires_s: Annotated[int, Field(ge=60, le=10 * 365 * 86_400)] | None = None
+
+
+class TokenAnswer(_Answer):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    role: Role
+    state: str
+    created_ms: int
+    expires_ms: int | None
+    revoked_ms: int | None
+
+
+class NewTokenAnswer(TokenAnswer):
+    """A new token; its text is shown here and never again."""
+
+    token: str
+
+
+class TokenPage(_Answer):
+    """All tokens, the newest first."""
+
+    tokens: list[TokenAnswer]
+
+
+class PartAnswer(_Answer):
+    """One part of the server; `ready` is null where this process cannot know."""
+
+    name: str
+    ready: bool | None
+    detail: str
+
+
+class ReadyAnswer(_Answer):
+    """Whether the server does its work."""
+
+    ready: bool
+    parts: list[PartAnswer]
+
+
+class WarningAnswer(_Answer):
+    """Something that a person should look at."""
+
+    subject: str
+    text: str
+
+
+class HealthAnswer(_Answer):
+    """The server, its devices and the balance in one answer.
+
+    Attributes:
+        unexplained: events that neither side can account for, over all devices; anything but 0 is a loss.
+    """
+
+    version: str
+    ready: ReadyAnswer
+    devices: dict[str, int]
+    online: int
+    held: int
+    events: int
+    newest_ms: int | None
+    dead_letters: dict[str, int]
+    evidence: dict[str, int]
+    certificates: dict[str, int]
+    warnings: list[WarningAnswer]
+    balance: list[BalanceAnswer]
+    unexplained: int
