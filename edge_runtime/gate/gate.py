@@ -12,11 +12,11 @@ from typing import Protocol
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.gate.crops import Crops
 from edge_runtime.gate.desk import Decided, DecisionDesk
-from edge_runtime.gate.policy_file import PolicyFile
+from edge_runtime.gate.policy_file import PolicyFile, note_policy_place
 from edge_runtime.gate.redaction import Redactor, WholeBlur
 from edge_runtime.gate.ring import HandOverRing, Waiting
 from edge_runtime.gate.tally import GateStatus, Tally, notices
-from edge_runtime.outbox import NotAccepted, OutboxUnavailable, Put, PutResult, Submission
+from edge_runtime.outbox import NotAccepted, OutboxError, Put, PutResult, Submission
 from edge_runtime.protocol import EventRecord, encode_event
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import get_logger
@@ -33,19 +33,19 @@ _LARGEST_EVENT = 1 << 20
 class OutboxPort(Protocol):
     """What the gate needs of the outbox, in this process or another."""
 
-    def put(self, submissions: Sequence[Submission]) -> Sequence[PutResult]:
+    def put(self, submissions: Sequence[Submission], /) -> Sequence[PutResult]:
         """Hand over; returns after the commit.
 
         Raises:
-            OutboxUnavailable: it is away.
+            OutboxError: it is away, or cannot do so now.
         """
         ...
 
-    def count_not_accepted(self, reason: NotAccepted, count: int) -> None:
+    def count_not_accepted(self, reason: NotAccepted, count: int, /) -> None:
         """Events that were lost before they reached it.
 
         Raises:
-            OutboxUnavailable: it is away.
+            OutboxError: it is away, or cannot do so now.
         """
         ...
 
@@ -91,6 +91,7 @@ class Gate:
         self._clock: Clock = clock or SystemClock()
         self._outbox = outbox
         self._policy = policy
+        self._state = state
         self._ring = HandOverRing(settings.ring_bytes, settings.ring_events)
         self._desk = DecisionDesk(state, crops, redactor or WholeBlur(), self._clock)
         self._tally = Tally(in_force=policy.in_force())
@@ -104,6 +105,7 @@ class Gate:
     def start(self) -> None:
         """Begin to decide."""
         self._started = True
+        note_policy_place(self._state, self._policy.path)
         self._thread.start()
 
     def write(self, event: EventRecord) -> bool:
@@ -196,7 +198,7 @@ class Gate:
         now = self._clock.boottime_ns()
         try:
             results = self._outbox.put([item.at(now) for item in decided])
-        except OutboxUnavailable:
+        except OutboxError:  # away, or its database failed just now
             return None
         except Exception as error:  # noqa: BLE001 - one event that cannot be put must not stop all others
             self._log.error("outbox refused", events=len(decided), kind=type(error).__name__)
@@ -230,7 +232,7 @@ class Gate:
             return
         try:
             self._outbox.count_not_accepted(NotAccepted.HAND_OVER, self._unreported)
-        except OutboxUnavailable:
+        except OutboxError:
             return
         except Exception as error:  # noqa: BLE001 - a count that cannot be told is no reason to stop
             self._log.error("overflow not reported", kind=type(error).__name__)

@@ -35,19 +35,19 @@ _PAGE = 100
 class HeldPort(Protocol):
     """What a review needs of the outbox, in this process or another."""
 
-    def held(self, limit: int, after: bytes = b"") -> list[HeldEntry]:
+    def held(self, limit: int, after: bytes = b"", /) -> list[HeldEntry]:
         """Held events, oldest first."""
         ...
 
-    def held_item(self, key: bytes) -> HeldItem | None:
+    def held_item(self, key: bytes, /) -> HeldItem | None:
         """One with its content."""
         ...
 
-    def release(self, key: bytes, item: Submission) -> PutResult | None:
+    def release(self, key: bytes, item: Submission, /) -> PutResult | None:
         """Move it to the queue; None when it is not held."""
         ...
 
-    def drop(self, key: bytes, receipt: bytes) -> bool:
+    def drop(self, key: bytes, receipt: bytes, /, *, decision_key: bytes | None = None) -> bool:
         """Give it up; whether it was held."""
         ...
 
@@ -231,7 +231,7 @@ class Reviewer:
             policy=None if policy is None else policy.digest,
         )
         receipt = receipt_of(decision, event, self._clock, by=by, note=note)
-        if not self._outbox.drop(item.key, receipt.encode(compress=False)):
+        if not self._outbox.drop(item.key, receipt.encode(compress=False), decision_key=key_of(receipt)):
             raise NotHeld(f"{key} is no longer held")
         self._log.info("dropped", item=key, decision=receipt.id, remote=remote)
         return receipt
