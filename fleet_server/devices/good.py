@@ -39,7 +39,7 @@ def good_certificates(session: Session, now_ms: int) -> list[GoodCertificate]:
             DeviceRow.state == DeviceState.ACTIVE.value,
             CertificateRow.not_after_ms > now_ms,
         )
-    ).tuples()
+    )
     return [GoodCertificate(device, serial) for device, serial in rows]
 
 
@@ -50,7 +50,7 @@ def revoked_certificates(session: Session, now_ms: int) -> list[RevokedCertifica
             CertificateRow.state.in_((CertificateState.REVOKED.value, CertificateState.SUPERSEDED.value)),
             CertificateRow.not_after_ms > now_ms,
         )
-    ).tuples()
+    )
     return [
         RevokedCertificate(serial, changed_ms, superseded=state == CertificateState.SUPERSEDED.value)
         for serial, changed_ms, state in rows

@@ -1,4 +1,4 @@
-"""What operators do with devices: invite, approve, revoke, remove, label; each with its audit in one transaction."""
+"""What operators do with devices: invite, approve, revoke, remove, label; each one transaction with its audit."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -114,7 +114,7 @@ class Renewal:
             select(CertificateRow.device, CertificateRow.state).where(
                 CertificateRow.key_sha256 == wanted.key_sha256
             )
-        ).tuples()
+        )
         if any(owner != device or state == CertificateState.REVOKED.value for owner, state in others):
             raise DeviceProblem(ProblemCode.KEY_REFUSED, "this key cannot be used: make a new one")
         return wanted

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import paho.mqtt.client as mqtt
 from cryptography.hazmat.primitives.asymmetric import ec
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from fleet_server.authority import (
     CertificateAuthority,
@@ -14,6 +17,7 @@ from fleet_server.authority import (
 )
 from fleet_server.authority.authority import new_serial, private_pem
 from fleet_server.broker.users import BrokerUser
+from tests.rigs.brokers import Recorder, wait_until
 from tests.rigs.pki import Credentials, MovableClock
 
 
@@ -56,3 +60,20 @@ class Site:
 
 def user_of(party: Credentials) -> BrokerUser:
     return BrokerUser(party.name, party.serial)
+
+
+def connect_to(port: int, party: Credentials, **more: Any) -> Recorder:
+    """A client at a NATS on loopback, with the broker's answer in `accepted`; it does not connect again."""
+    client = mqtt.Client(
+        CallbackAPIVersion.VERSION2,
+        client_id=f"{party.name}-{party.serial[:8]}",
+        protocol=MQTTProtocolVersion.MQTTv311,
+        **more,
+    )
+    client.tls_set_context(party.client_context())
+    client.reconnect_delay_set(60, 60)
+    recorder = Recorder(client)
+    client.connect("localhost", port, 20)
+    client.loop_start()
+    wait_until(lambda: recorder.accepted is not None or bool(recorder.reasons))
+    return recorder
