@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import httpx
@@ -17,6 +17,7 @@ from fleet_server.cli.errors import NotReachable, ServerRefused, error_of
 from fleet_server.cli.target import LocalTarget, RemoteTarget, choose
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_DOWNLOAD_BYTES = 1024 * 1024 * 1024
 DEADLINE_S = 60.0
 """One request and its answer, redials and slow bytes included. A stream has no end."""
 
@@ -117,6 +118,27 @@ class FleetClient:
             if answer["next"] is None:
                 return
             parameters[cursor] = answer["next"]
+
+    def download(self, path: str, into: BinaryIO, most: int = MAX_DOWNLOAD_BYTES) -> int:
+        """Fetch bytes; how many.
+
+        Raises:
+            EdgeRuntimeError: as `get`; also where there are more than `most` bytes.
+        """
+        size = 0
+        try:
+            with self._http.stream("GET", path) as response:
+                if response.is_error:
+                    response.read()
+                    raise _error(response)
+                for part in response.iter_bytes():
+                    size += len(part)
+                    if size > most:
+                        raise ServerRefused(f"{self._where}: there are more than {most} bytes")
+                    into.write(part)
+        except httpx.HTTPError as error:
+            raise self._not_reachable(error) from None
+        return size
 
     @contextmanager
     def stream(

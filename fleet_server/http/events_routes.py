@@ -119,7 +119,7 @@ async def stream_events(
 def show_event(key: KeyInPath, services: Given, _viewer: Viewer) -> EventDetail:
     """One event by its delivery key or its number, with the state of its evidence."""
     with services.store.read() as session:
-        found = events.one(session, bytes.fromhex(key) if len(key) == 32 else int(key))
+        found = events.one(session, events.reference(key))
         if found is None:
             raise not_found("event", key)
         evidence = events.evidence_of(session, found)

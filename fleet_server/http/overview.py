@@ -139,7 +139,7 @@ def _warnings(session: Session, services: Services, balance: list[EpochBalance])
         .having(func.max(CertificateRow.not_after_ms) < now + DEVICE_WARNING_MS)
         .order_by(CertificateRow.device)
         .limit(_MOST_WARNINGS)
-    ).tuples()
+    )
     found += [WarningAnswer(subject=device, text=_ends(end or 0, now)) for device, end in soon]
     for device in session.scalars(
         select(DeviceRow.id).where(DeviceRow.state == "pending").order_by(DeviceRow.id).limit(_MOST_WARNINGS)

@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problems: what is wrong in one sentence, and never a stack trace."""
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse
 
 from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.devices import DeviceProblem
+from fleet_server.evidence import EvidenceProblem, WrongOffset
 
 MEDIA_TYPE = "application/problem+json"
 _SHOWN = 5
@@ -112,10 +114,22 @@ async def on_device_problem(_request: Request, error: Exception) -> ProblemRespo
     return ProblemResponse(Problem(error.status, error.code.value, str(error), headers))
 
 
+async def on_evidence_problem(_request: Request, error: Exception) -> ProblemResponse:
+    """Why an upload is not taken; a device goes on from the `Upload-Offset` that it is told."""
+    if not isinstance(error, EvidenceProblem):  # pragma: no cover - registered for this class alone
+        raise error
+    code = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+    headers = {"Upload-Offset": str(error.offset)} if isinstance(error, WrongOffset) else None
+    if error.status == HTTPStatus.INSUFFICIENT_STORAGE:
+        headers = {"Retry-After": "300"}
+    return ProblemResponse(Problem(error.status, code, str(error), headers))
+
+
 HANDLERS: dict[Any, Any] = {
     HTTPException: on_problem,
     RequestValidationError: on_invalid,
     DeviceProblem: on_device_problem,
+    EvidenceProblem: on_evidence_problem,
     EdgeRuntimeError: on_refused,
     OperationalError: on_database,
     PoolTimeout: on_database,

@@ -1,7 +1,7 @@
 """What the API answers with: one record for each thing, made from the rooms' own."""
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -324,3 +324,32 @@ class HealthAnswer(_Answer):
     warnings: list[WarningAnswer]
     balance: list[BalanceAnswer]
     unexplained: int
+
+
+class AuditEntryAnswer(_Answer):
+    """One act; `hash` covers it and the hash of the one before."""
+
+    id: int
+    at_ms: int
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+    hash: str
+
+
+class AuditPage(_Answer):
+    """Acts, the newest first; `next` is the `before_id` of the following page."""
+
+    entries: list[AuditEntryAnswer]
+    next: int | None
+
+
+class AuditReportAnswer(_Answer):
+    """Whether the audit is whole, and the hash in which it ends: keep that elsewhere to see a cut end."""
+
+    whole: bool
+    entries: int
+    head: str
+    broken_at: int | None
+    detail: str

@@ -58,4 +58,4 @@ def dead_letters(
 def by_code(session: Session) -> dict[str, int]:
     """How many there are of each code."""
     query = select(DeadLetterRow.code, func.count()).group_by(DeadLetterRow.code).order_by(DeadLetterRow.code)
-    return dict(session.execute(query).tuples().all())
+    return {str(code): count for code, count in session.execute(query)}

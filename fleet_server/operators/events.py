@@ -113,6 +113,11 @@ def one(session: Session, key: bytes | int) -> StoredEvent | None:
     return found[0] if found else None
 
 
+def reference(text: str) -> bytes | int:
+    """What a text names an event by: 32 hexadecimal digits are a key, fewer decimal ones a number."""
+    return bytes.fromhex(text) if len(text) == 32 else int(text)
+
+
 def evidence_of(session: Session, event: StoredEvent) -> EvidenceRow | None:
     """The evidence that the event's decision names, and how far its upload is."""
     if event.evidence_sha256 is None:

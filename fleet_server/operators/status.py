@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.operation import Health
 from edge_runtime.protocol.wire import WireError
 from fleet_server.operators.balance import EpochBalance, compare
-from fleet_server.storage.device_tables import CertificateRow, DeviceRow, HealthRow, HeldRow, PresenceRow
+from fleet_server.storage.device_tables import CertificateRow, DeviceRow, HealthRow, HeldListRow, PresenceRow
 from fleet_server.storage.event_tables import EpochRow, FateCountRow, SettledRow
 
 LEDGER_FIELDS = ("accepted", "queued", "delivered", "expired", "evicted", "rejected", "lost")
@@ -85,13 +85,8 @@ def devices(
         row.device: row for row in session.scalars(select(PresenceRow).where(PresenceRow.device.in_(ids)))
     }
     health = {row.device: row for row in session.scalars(select(HealthRow).where(HealthRow.device.in_(ids)))}
-    held = dict(
-        session.execute(
-            select(HeldRow.device, func.count()).where(HeldRow.device.in_(ids)).group_by(HeldRow.device)
-        )
-        .tuples()
-        .all()
-    )
+    lists = session.scalars(select(HeldListRow).where(HeldListRow.device.in_(ids)))
+    held = {row.device: row.total for row in lists}
     ends, pending = _certificates(session, ids)
     return [
         _status(

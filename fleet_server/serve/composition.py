@@ -98,7 +98,7 @@ def build(
         audit=audit,
         enrolment=EnrolmentService(store, authority, used, audit.record, broker),
         registry=DeviceRegistry(store, authority, used, audit.record),
-        evidence=EvidenceStore(settings, store, used),
+        evidence=EvidenceStore(paths.evidence, store, settings.evidence, used),
         limits=bounds,
         buckets=RateBooks.of(bounds),
         metrics=HttpMetrics(),
