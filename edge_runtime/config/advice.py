@@ -5,6 +5,7 @@ from typing import Any
 
 from edge_runtime.config.base import Point
 from edge_runtime.config.checks import Finding
+from edge_runtime.config.delivery import RegionsRedaction
 from edge_runtime.config.node import NodeConfig
 from edge_runtime.config.secrets import without_references
 from edge_runtime.telemetry import split_user_information
@@ -18,8 +19,15 @@ def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
         data: the file's plain data, references not resolved.
     """
     used = {camera.model for camera in config.cameras.values()}
+    if config.delivery is not None and isinstance(config.delivery.redaction, RegionsRedaction):
+        used.add(config.delivery.redaction.model)
     for name in sorted(set(config.models) - used):
         yield ("models", name), "no camera uses this model"
+    if _inline_proxy_password(data):
+        yield (
+            ("delivery", "uplink", "proxy"),
+            "a password stands in this file; put the URL into a file of mode 600 and write ${file:PATH}",
+        )
     for name, camera in config.cameras.items():
         at = ("cameras", name)
         if camera.data_class is None:
@@ -51,6 +59,13 @@ def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
             if crossing is not None:
                 edges = "the edges after points {} and {} (from 0)".format(*crossing)
                 yield (*where, "polygon"), f"crosses itself: {edges}; what lies between them may be outside"
+
+
+def _inline_proxy_password(data: Any) -> bool:
+    found = data
+    for key in ("delivery", "uplink", "proxy"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return isinstance(found, str) and bool(split_user_information(without_references(found)).password)
 
 
 def _inline_secret(data: Any, camera: str) -> bool:

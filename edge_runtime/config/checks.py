@@ -44,6 +44,7 @@ def cross_checks(data: Any) -> Iterator[Finding]:
             yield from _shape((*at, "masks", index), _as_section(mask), "polygon", size)
         yield from _rules(at, camera, size, has_evidence=data.get("evidence") is not None)
     yield from _evidence(_section(data, "evidence"))
+    yield from _delivery(_section(data, "delivery"), models)
 
 
 def _model(at: Location, model: Mapping[str, Any]) -> Iterator[Finding]:
@@ -130,6 +131,15 @@ def _evidence(evidence: Mapping[str, Any]) -> Iterator[Finding]:
     quota, largest = _number(evidence.get("quota_bytes")), _value(evidence, EvidenceConfig, "max_bytes")
     if quota is not None and largest is not None and largest > quota:
         yield ("evidence", "quota_bytes"), f"must hold at least one crop of max_bytes ({largest:.0f})"
+
+
+def _delivery(delivery: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[Finding]:
+    redaction, at = _section(delivery, "redaction"), ("delivery", "redaction")
+    wanted = redaction.get("model")
+    if isinstance(wanted, str) and models and wanted not in models:
+        known = ", ".join(sorted(models))
+        yield (*at, "model"), f"there is no model named {wanted}; models are {known}"
+    yield from _twice((*at, "labels"), [item for item in _list(redaction, "labels") if isinstance(item, str)])
 
 
 def _shape(

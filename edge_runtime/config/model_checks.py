@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 from edge_runtime.config.checks import Finding
+from edge_runtime.config.delivery import RegionsRedaction
 from edge_runtime.config.node import NodeConfig
 from edge_runtime.protocol import DataClass
 
 
 def label_checks(config: NodeConfig, labels: Mapping[str, Collection[str]]) -> Iterator[Finding]:
-    """Rules that ask for a label which their camera's model does not know.
+    """Rules that ask for a label which their camera's model does not know, and redactions likewise.
 
     Args:
         config: the validated configuration.
@@ -24,6 +25,12 @@ def label_checks(config: NodeConfig, labels: Mapping[str, Collection[str]]) -> I
                 if label not in known:
                     at = ("cameras", name, "rules", index, "labels", position)
                     yield at, f"the model {camera.model} does not know {label}; {_nearest(label, known)}"
+    redaction = None if config.delivery is None else config.delivery.redaction
+    if isinstance(redaction, RegionsRedaction) and (known := labels.get(redaction.model)) is not None:
+        for position, label in enumerate(redaction.labels):
+            if label not in known:
+                there = ("delivery", "redaction", "labels", position)
+                yield there, f"the model {redaction.model} does not know {label}; {_nearest(label, known)}"
 
 
 def class_checks(config: NodeConfig, allowed: Mapping[str, Collection[DataClass]]) -> Iterator[Finding]:

@@ -16,11 +16,13 @@ from edge_runtime.config.base import (
 )
 from edge_runtime.config.camera import CameraConfig, PrivacyMask, TrackingConfig
 from edge_runtime.config.checks import cross_checks
+from edge_runtime.config.delivery import DeliveryConfig
 from edge_runtime.config.output import EventsConfig, EvidenceConfig
 from edge_runtime.config.problem import format_location
 
 __all__ = [
     "CameraConfig",
+    "DeliveryConfig",
     "DeviceConfig",
     "DeviceProfile",
     "EventsConfig",
@@ -117,6 +119,7 @@ class NodeConfig(ConfigModel):
         cameras: cameras by name.
         events: where events go.
         evidence: the ring of crops on disk; rules with `evidence: true` need it.
+        delivery: how events leave the device; without it they stay.
         logging: logs on stderr.
     """
 
@@ -126,6 +129,7 @@ class NodeConfig(ConfigModel):
     cameras: Annotated[dict[Name, CameraConfig], Field(min_length=1)]
     events: EventsConfig = EventsConfig()
     evidence: EvidenceConfig | None = None
+    delivery: DeliveryConfig | None = None
     logging: LoggingConfig = LoggingConfig()
 
     @model_validator(mode="after")

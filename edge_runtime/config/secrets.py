@@ -19,7 +19,20 @@ _REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)(\}?)")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _NOT_SECRET = frozenset(
-    {"name", "kind", "path", "package", "directory", "file", "device", "model", "labels", "input_format"}
+    {
+        "name",
+        "kind",
+        "path",
+        "package",
+        "directory",
+        "file",
+        "device",
+        "model",
+        "labels",
+        "input_format",
+        "state",
+        "policy",
+    }
 )
 """Fields that never hold a secret: hiding a camera's name or a path in every log would hide too much."""
 
@@ -84,7 +97,7 @@ class _Resolver:
             text = _REFERENCE.sub(lambda match: self._replace(match, at, public=field in _NOT_SECRET), text)
         if field == "password" and text:
             register_secret(text)
-        elif field == "url":
+        elif field in ("url", "proxy"):
             _register_user_information(text)
         return text
 

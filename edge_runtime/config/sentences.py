@@ -18,7 +18,7 @@ from edge_runtime.config.shape import Place, Shape, place_of
 from edge_runtime.config.words import but_found, did_you_mean, kind_of, unknown_key
 from edge_runtime.telemetry import redact
 
-_NEVER_SHOWN = frozenset({"password", "username", "url", "pipeline"})
+_NEVER_SHOWN = frozenset({"password", "username", "url", "proxy", "pipeline"})
 
 _POINTS = "must be a list of points such as [[0, 0], [1, 0], [1, 1]]"
 _POINT = "must be a point [x, y]"

@@ -1,4 +1,4 @@
-"""URLs of cameras: the right scheme and a host, said without ever repeating a credential."""
+"""URLs of cameras and of the link: the right scheme and a host, said without ever repeating a credential."""
 
 import re
 from urllib.parse import urlsplit
@@ -24,6 +24,21 @@ def http_url(value: str) -> str:
         ValueError: it is none; the text names the scheme only.
     """
     return _url(value, ("http", "https"), {"rtsp": "rtsp", "rtsps": "rtsp"})
+
+
+def proxy_url(value: str) -> str:
+    """An `http://` URL of a proxy, with a host and a port and nothing behind them.
+
+    Raises:
+        ValueError: it is none; the text names the scheme only.
+    """
+    _url(value, ("http",), {})
+    parts = split_user_information(value)
+    if not re.search(r":[0-9]+$", parts.host):
+        raise ValueError("must end with the proxy's port, such as http://proxy:3128")
+    if parts.rest not in ("", "/"):
+        raise ValueError("must hold nothing behind the port")
+    return value
 
 
 def _url(value: str, schemes: tuple[str, ...], elsewhere: dict[str, str]) -> str:
