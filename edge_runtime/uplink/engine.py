@@ -144,6 +144,7 @@ class Uplink:
         )
         self._renewal = Renewal(hands, self.tell)
         self._renewal_ns = 0
+        self._number_ns = 0
         self._renewal_trouble: str | None = None
         self._subscribed = False
         self._limits = Connected(1, None)
@@ -183,7 +184,12 @@ class Uplink:
 
     def _wait_s(self) -> float:
         now = self._clock.monotonic_ns()
-        parts = (self._line.wake_ns(), self._courier.wake_ns(now), self._secretary.wake_ns())
+        connect = self._line.wake_ns()
+        parts = (
+            None if connect is None else max(connect, self._number_ns),
+            self._courier.wake_ns(now),
+            self._secretary.wake_ns(),
+        )
         times = [now + _LONGEST_WAIT_NS, *(part for part in parts if part is not None)]
         return max(0.0, (min(times) - now) / NS_PER_S)
 
@@ -198,10 +204,12 @@ class Uplink:
     def _work(self, now: int) -> None:
         if self._line.tick(now) is not None:
             self._session_over()
-        if self._line.wants_attempt(now):
+        if self._line.wants_attempt(now) and now >= self._number_ns:
             number = self._courier.next_session()
             if number is not None:
                 self._line.begin(self.identity, number, now)
+            else:  # no number, no session: a birth must be newer than every will
+                self._number_ns = now + int(self._settings.outbox_pause_s * NS_PER_S)
         self._renew_if_due(now)
         if not self._subscribed:
             return

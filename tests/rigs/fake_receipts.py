@@ -121,6 +121,10 @@ class ReceiptingPeer:
                 for k, b in books.rows.items()
             }
 
+    def presence(self, device: str) -> list[Presence]:
+        """What a device's presence topic said, in order of arrival."""
+        return [found for found in self.presences if found.device == device]
+
     def wait_rows(self, device: str, count: int, timeout: float = 10.0) -> bool:
         """Whether so many rows were committed in time."""
         return wait_until(lambda: len(self.rows(device)) >= count, timeout)

@@ -36,7 +36,7 @@ QUICK: dict[str, Any] = {
     "sync_cap_s": 1.0,
     "report_period_s": 0.2,
     "outbox_pause_s": 0.1,
-    "retry_first_s": 1.0,
+    "retry_first_s": 0.4,
     "silence_s": 4.0,
     "connect_timeout_s": 3.0,
 }

@@ -5,17 +5,27 @@ from pathlib import Path
 
 import pytest
 
-from edge_runtime.protocol.delivery import PresenceState, Rejection, RejectionCode
+from edge_runtime.protocol.delivery import Presence, PresenceState, Rejection, RejectionCode
 from edge_runtime.protocol.topics import Channel
 from tests.rigs.brokers import KINDS, Broker, connected, running_broker, wait_until
 from tests.rigs.fake_receipts import ReceiptingPeer
 from tests.rigs.uplinks import DeviceProcesses, ThreadedUplink, identity, submission, submissions
 
+_NAMES = [f"dev-{number}" for number in range(1, 31)]
 
-@pytest.fixture(params=KINDS)
-def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    with running_broker(request.param, tmp_path / "broker", ["dev-1", "dev-2"]) as started:
+
+@pytest.fixture(scope="module", params=KINDS)
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    folder = tmp_path_factory.mktemp(request.param)
+    with running_broker(request.param, folder, _NAMES) as started:
+        request.module.fresh_names = iter(_NAMES)
         yield started
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest, broker: Broker) -> str:
+    """A device that no other test has used on this broker."""
+    return str(next(request.module.fresh_names))
 
 
 @pytest.fixture
@@ -27,8 +37,8 @@ def peer(broker: Broker) -> Iterator[ReceiptingPeer]:
 
 
 @pytest.fixture
-def device(tmp_path: Path, broker: Broker, peer: ReceiptingPeer) -> Iterator[ThreadedUplink]:
-    who = identity(broker.parties["dev-1"], broker.host, broker.port)
+def device(tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str) -> Iterator[ThreadedUplink]:
+    who = identity(broker.parties[name], broker.host, broker.port)
     with ThreadedUplink(tmp_path, who) as started:
         yield started
 
@@ -39,11 +49,11 @@ def settled(device: ThreadedUplink | DeviceProcesses, timeout: float = 15.0) -> 
 
 
 def test_what_goes_up_arrives_once_and_the_ledger_balances(
-    device: ThreadedUplink, peer: ReceiptingPeer
+    device: ThreadedUplink, peer: ReceiptingPeer, name: str
 ) -> None:
     keys = device.put(submissions(500))
     assert settled(device)
-    assert set(peer.rows("dev-1")) == set(keys)
+    assert set(peer.rows(name)) == set(keys)
     ledger = device.outbox.status().ledger
     assert ledger.delivered == 500
     assert ledger.balances
@@ -52,34 +62,37 @@ def test_what_goes_up_arrives_once_and_the_ledger_balances(
     for topic, bundle, size in peer.bundles:
         assert size <= 128 * 1024
         assert len(bundle.items) <= 64
-        assert topic.startswith("fleet/v1/dev-1/up/ev/")
+        assert topic.startswith(f"fleet/v1/{name}/up/ev/")
 
 
 def test_presence_is_retained_and_a_clean_end_says_so(
-    device: ThreadedUplink, peer: ReceiptingPeer, broker: Broker
+    device: ThreadedUplink, peer: ReceiptingPeer, broker: Broker, name: str
 ) -> None:
-    assert wait_until(lambda: bool(peer.presences and peer.health and peer.syncs))
-    birth = peer.presences[-1]
+    assert wait_until(lambda: bool(peer.presence(name) and peer.health and peer.syncs))
+    birth = peer.presence(name)[-1]
     assert (birth.state, birth.reason) == (PresenceState.ONLINE, "connected")
     assert peer.health[-1].session == birth.session
     device.stop()
-    assert wait_until(lambda: peer.presences[-1].reason == "stopped")
+    assert wait_until(lambda: peer.presence(name)[-1].reason == "stopped")
     with connected(broker, "fleet-ingest", "late") as late:
         assert late.subscribe("fleet/v1/+/presence")
-        assert wait_until(lambda: len(late.messages) == 1)
-    last = peer.presences[-1]
+        topic = f"fleet/v1/{name}/presence"
+        assert wait_until(lambda: topic in [found for found, _ in late.messages])
+    last = Presence.decode(dict(late.messages)[topic])
     assert (last.state, last.session) == (PresenceState.OFFLINE, birth.session)
 
 
-def test_lost_receipts_are_made_up_for_by_the_same_keys(device: ThreadedUplink, peer: ReceiptingPeer) -> None:
+def test_lost_receipts_are_made_up_for_by_the_same_keys(
+    device: ThreadedUplink, peer: ReceiptingPeer, name: str
+) -> None:
     assert wait_until(lambda: device.uplink.online)
     peer.silent = True
     keys = device.put(submissions(20))
-    assert peer.wait_rows("dev-1", 20)
+    assert peer.wait_rows(name, 20)
     assert device.outbox.status().ledger.delivered == 0
     peer.silent = False
     assert settled(device)
-    assert set(peer.rows("dev-1")) == set(keys)
+    assert set(peer.rows(name)) == set(keys)
     books = next(iter(peer.books.values()))
     assert max(books.attempts.values()) > 1
     assert device.outbox.status().ledger.delivered == 20
@@ -95,7 +108,7 @@ def test_an_acknowledged_publication_is_no_delivery(device: ThreadedUplink, peer
 
 
 def test_credit_bounds_what_is_in_flight_and_none_stops_until_a_sync_brings_some(
-    device: ThreadedUplink, peer: ReceiptingPeer
+    device: ThreadedUplink, peer: ReceiptingPeer, name: str
 ) -> None:
     assert wait_until(lambda: device.uplink.online)
     peer.credit = 0
@@ -106,7 +119,7 @@ def test_credit_bounds_what_is_in_flight_and_none_stops_until_a_sync_brings_some
     assert not wait_until(lambda: len(peer.bundles) > before, 0.7)
     peer.credit = 2
     assert settled(device)
-    assert len(peer.rows("dev-1")) == 641
+    assert len(peer.rows(name)) == 641
 
 
 def test_refusals_are_final_or_tried_again(device: ThreadedUplink, peer: ReceiptingPeer) -> None:
@@ -126,10 +139,10 @@ def test_refusals_are_final_or_tried_again(device: ThreadedUplink, peer: Receipt
 
 
 def test_a_poisonous_event_goes_alone_and_holds_up_nobody(
-    tmp_path: Path, broker: Broker, peer: ReceiptingPeer
+    tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str
 ) -> None:
     peer.ignore = lambda seq: seq == 5
-    who = identity(broker.parties["dev-1"], broker.host, broker.port)
+    who = identity(broker.parties[name], broker.host, broker.port)
     with ThreadedUplink(tmp_path, who, retry_first_s=0.05, retry_cap_s=0.2, silence_s=60) as device:
         device.put([submission(1) for _ in range(50)])
         assert wait_until(lambda: device.outbox.status().ledger.delivered == 49)
@@ -143,9 +156,9 @@ def test_a_poisonous_event_goes_alone_and_holds_up_nobody(
 
 
 def test_what_never_arrives_is_reported_so_that_the_gap_closes(
-    tmp_path: Path, broker: Broker, peer: ReceiptingPeer
+    tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str
 ) -> None:
-    who = identity(broker.parties["dev-1"], broker.host, broker.port)
+    who = identity(broker.parties[name], broker.host, broker.port)
     device = ThreadedUplink(tmp_path, who)
     device.put([submission(1, ttl_s=0.01) for _ in range(5)])
     device.put([submission(1)])
@@ -163,7 +176,7 @@ def test_what_never_arrives_is_reported_so_that_the_gap_closes(
 
 
 def test_garbage_on_every_topic_is_counted_and_costs_nothing(
-    device: ThreadedUplink, peer: ReceiptingPeer
+    device: ThreadedUplink, peer: ReceiptingPeer, name: str
 ) -> None:
     assert wait_until(lambda: device.uplink.online)
     garbage = [
@@ -176,31 +189,33 @@ def test_garbage_on_every_topic_is_counted_and_costs_nothing(
     ]
     for channel in (Channel.RECEIPT, Channel.COMMAND, Channel.DESIRED):
         for payload in garbage:
-            peer.send("dev-1", channel, payload)
-    peer.send("dev-1", Channel.RECEIPT, b"\x91" * 130_000)
-    peer.send("dev-1", Channel.RECEIPT, b"old", retain=True)
+            peer.send(name, channel, payload)
+    peer.send(name, Channel.RECEIPT, b"\x91" * 130_000)
+    peer.send(name, Channel.RECEIPT, b"old", retain=True)
     device.put(submissions(20))
     assert settled(device)
     assert wait_until(lambda: sum(device.uplink.counts.values()) >= 13)
     assert device.uplink.counts["receipt_malformed"] >= 3
-    peer.send("dev-1", Channel.RECEIPT, b"", retain=True)
+    peer.send(name, Channel.RECEIPT, b"", retain=True)
 
 
-def test_a_killed_broker_costs_no_event(device: ThreadedUplink, peer: ReceiptingPeer, broker: Broker) -> None:
+def test_a_killed_broker_costs_no_event(
+    device: ThreadedUplink, peer: ReceiptingPeer, broker: Broker, name: str
+) -> None:
     keys = device.put(submissions(200))
     broker.kill()
     keys += device.put(submissions(200))
     broker.start()
     assert settled(device, 20)
-    assert set(peer.rows("dev-1")) == set(keys)
+    assert set(peer.rows(name)) == set(keys)
     assert device.outbox.status().ledger.delivered == 400
     assert not device.uplink.sentences()
 
 
 def test_a_broker_that_hangs_is_left_and_found_again(
-    tmp_path: Path, broker: Broker, peer: ReceiptingPeer
+    tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str
 ) -> None:
-    who = identity(broker.parties["dev-1"], broker.host, broker.port)
+    who = identity(broker.parties[name], broker.host, broker.port)
     with ThreadedUplink(tmp_path, who, silence_s=1.0, connect_timeout_s=1.0) as device:
         assert wait_until(lambda: device.uplink.online)
         broker.pause()
@@ -208,11 +223,13 @@ def test_a_broker_that_hangs_is_left_and_found_again(
         assert wait_until(lambda: not device.uplink.online, 5)
         broker.resume()
         assert settled(device, 20)
-        assert set(peer.rows("dev-1")) == set(keys)
+        assert set(peer.rows(name)) == set(keys)
 
 
-def test_processes_may_be_killed_and_ended(tmp_path: Path, broker: Broker, peer: ReceiptingPeer) -> None:
-    party = broker.parties["dev-1"]
+def test_processes_may_be_killed_and_ended(
+    tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str
+) -> None:
+    party = broker.parties[name]
     with DeviceProcesses(tmp_path, party, broker.host, broker.port) as device:
         keys = device.put(submissions(50))
         assert settled(device)
@@ -227,8 +244,8 @@ def test_processes_may_be_killed_and_ended(tmp_path: Path, broker: Broker, peer:
         assert settled(device)
         assert device.uplink is not None
         assert device.uplink.poll() is None
-        assert set(peer.rows("dev-1")) == set(keys)
+        assert set(peer.rows(name)) == set(keys)
         assert device.client.status().ledger.delivered == 750
         assert device.terminate_uplink() == 0
-        assert wait_until(lambda: peer.presences[-1].reason == "stopped")
+        assert wait_until(lambda: peer.presence(name)[-1].reason == "stopped")
         assert "Traceback" not in device.log
