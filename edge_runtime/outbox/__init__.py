@@ -1,5 +1,7 @@
 """The outbox: a durable, bounded, expiring queue in which every accepted event ends in exactly one counted fate."""
 
+from edge_runtime.outbox.client import OutboxClient
+from edge_runtime.outbox.outbox import Outbox
 from edge_runtime.outbox.records import (
     DeadLetter,
     EvidenceDue,
@@ -19,6 +21,7 @@ from edge_runtime.outbox.records import (
     Submission,
     SyncPoint,
 )
+from edge_runtime.outbox.server import OutboxServer
 from edge_runtime.outbox.settings import OutboxSettings
 
 __all__ = [
@@ -29,7 +32,10 @@ __all__ = [
     "HeldEntry",
     "HeldItem",
     "NotAccepted",
+    "Outbox",
+    "OutboxClient",
     "OutboxError",
+    "OutboxServer",
     "OutboxSettings",
     "OutboxStatus",
     "OutboxUnavailable",

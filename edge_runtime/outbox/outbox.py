@@ -14,6 +14,7 @@ from edge_runtime.outbox.database import Connect, StandardDatabase
 from edge_runtime.outbox.engine import Engine
 from edge_runtime.outbox.records import (
     MAX_LEASE,
+    MAX_LEASE_BYTES,
     MAX_LISTED,
     MAX_PUT,
     DeadLetter,
@@ -132,11 +133,12 @@ class Outbox:
 
         Args:
             max_items: 1 to 1024.
-            max_bytes: of their bodies; the first item may exceed it.
+            max_bytes: of their bodies, at most 4 MiB; the first item may exceed it.
             min_severity: 0 to 3.
             owner: whose leases these are; `unlease(owner=…)` returns them together.
         """
         _require(1 <= max_items <= MAX_LEASE, f"1 to {MAX_LEASE} items at a time")
+        max_bytes = min(max_bytes, MAX_LEASE_BYTES)
         wall = self._clock.wall()
         items = self._read(lambda tx: queue_rows.lease(tx, owner, max_items, max_bytes, min_severity))
         if not wall.synced:

@@ -14,6 +14,9 @@ MAX_PUT = 256
 MAX_LEASE = 1024
 """Items in one lease."""
 
+MAX_LEASE_BYTES = 4 * 1024 * 1024
+"""Bytes of the bodies in one lease; the first item may exceed it."""
+
 MAX_LISTED = 1000
 """Entries that a listing returns at once."""
 

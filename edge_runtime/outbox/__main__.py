@@ -1,0 +1,86 @@
+"""The outbox's process: `python -m edge_runtime.outbox --state DIR [--settings JSON]`.
+
+Prints `ready` once it listens. SIGTERM and SIGINT end it cleanly; SIGKILL loses nothing that was acknowledged.
+Exit codes: 0 ended cleanly, 1 it could not own or serve the outbox, 2 its arguments cannot be used.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from edge_runtime.clock import SystemClock
+from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.lifeline import die_with_parent
+from edge_runtime.outbox.outbox import Outbox
+from edge_runtime.outbox.server import OutboxServer
+from edge_runtime.outbox.settings import OutboxSettings
+from edge_runtime.protocol.wire import places
+from edge_runtime.state import StateDirectory
+from edge_runtime.telemetry import configure_logging, get_logger
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until a signal asks for the end; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m edge_runtime.outbox", description="The outbox's process."
+    )
+    parser.add_argument("--state", type=Path, help="state directory")
+    parser.add_argument("--settings", default="{}", help="limits as JSON")
+    parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
+    options = parser.parse_args(arguments)
+    if options.with_parent:
+        die_with_parent()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # threads inherit it; the wait below takes the signal
+    configure_logging("info")
+    try:
+        settings = OutboxSettings.model_validate_json(options.settings)
+    except ValidationError as error:
+        return _fail(f"--settings: {places(error)}", 2)
+    try:
+        return _serve(StateDirectory.find(options.state).ensure(), settings)
+    except EdgeRuntimeError as error:
+        return _fail(str(error), error.exit_code)
+
+
+def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
+    clock = SystemClock()
+    outbox = Outbox(state.outbox, settings, clock, evidence=state.evidence)
+    try:
+        server = OutboxServer(outbox, state.outbox_socket, clock, settings.max_connections)
+    except EdgeRuntimeError:
+        outbox.close()
+        raise
+    server.start()
+    status = outbox.status()
+    get_logger().info("outbox ready", state=status.state.value, queued=status.ledger.queued)
+    for sentence in status.sentences:
+        get_logger().warning("outbox not healthy", why=sentence)
+    _say_ready()
+    signal.sigwait(_SIGNALS)
+    outbox.drain()
+    server.stop()
+    outbox.close()
+    return 0
+
+
+def _say_ready() -> None:
+    try:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+    except OSError:  # nobody listens: the device's parent may have died, and the work goes on
+        sys.stdout = open(os.devnull, "w", encoding="ascii")  # noqa: SIM115, PTH123 - for the rest of the process
+
+
+def _fail(text: str, code: int) -> int:
+    sys.stderr.write(f"error: {text}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
