@@ -1,0 +1,82 @@
+"""The redactor that a configuration asks for, with its model loaded where it needs one."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from edge_runtime.config import LoadedConfig
+from edge_runtime.config.delivery import BlurRedaction, DeliveryConfig, RegionsRedaction
+from edge_runtime.errors import ConfigError
+from edge_runtime.gate.redaction import Redactor, WholeBlur
+from edge_runtime.gate.regions import RegionRedactor
+from edge_runtime.packages import open_package, require_licence
+from edge_runtime.perception.backends import load_backend
+from edge_runtime.perception.detector import Detector
+
+
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRedactor:
+    """A redactor and what it holds.
+
+    Attributes:
+        redactor: belongs to one thread.
+        backend: its model, or None.
+    """
+
+    redactor: Redactor
+    backend: _Closes | None = None
+
+    def close(self) -> None:
+        """Free the model; the redactor fails from then on."""
+        if self.backend is not None:
+            self.backend.close()
+
+
+def open_redactor(loaded: LoadedConfig) -> OpenRedactor:
+    """The redactor of the configuration's `delivery` section.
+
+    A model of its own is loaded even where a camera uses the same package: the gate never waits for a lane.
+
+    Raises:
+        PackageError: the package does not open, or its licence was not accepted.
+        BackendError: the model does not load.
+        ConfigError: it does not know a label that must be hidden.
+    """
+    delivery = loaded.config.delivery or DeliveryConfig()
+    settings = delivery.redaction
+    if isinstance(settings, BlurRedaction):
+        return OpenRedactor(WholeBlur())
+    return _open_regions(loaded, settings)
+
+
+def _open_regions(loaded: LoadedConfig, settings: RegionsRedaction) -> OpenRedactor:
+    model = loaded.config.models[settings.model]
+    package = open_package(loaded.resolve(model.package))
+    require_licence(package.manifest, model.accept_licences, model=settings.model)
+    known = package.manifest.labels
+    unknown = [label for label in settings.labels if label not in known]
+    if unknown:
+        raise ConfigError(f"delivery.redaction.labels: the model {settings.model} does not know {unknown[0]}")
+    wanted = [index for index, label in enumerate(known) if not settings.labels or label in settings.labels]
+    backend = load_backend(
+        package.weights,
+        providers=model.providers,
+        require_gpu=model.require_gpu,
+        threads=max(1, model.threads),
+    )
+    try:
+        detector = Detector(package, backend, score=settings.min_score)
+    except BaseException:
+        backend.close()
+        raise
+    redactor = RegionRedactor(
+        detector,
+        wanted,
+        margin=settings.margin,
+        nothing_found=settings.nothing_found,
+        timeout_s=settings.timeout,
+    )
+    return OpenRedactor(redactor, backend)
