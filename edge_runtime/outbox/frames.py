@@ -66,8 +66,8 @@ def read_frame(connection: socket.socket, clock: Clock, timeout_s: float, *, fir
 
 
 def has_left(connection: socket.socket) -> bool:
-    """Whether the other side closed the connection; nothing is read from it."""
-    connection.setblocking(False)  # a socket with a timeout would wait for it before it looks
+    """Whether the other side closed the connection; nothing is read from it, and nothing is waited for."""
+    connection.settimeout(0)  # with a timeout of its own, Python waits before it asks the kernel
     try:
         return connection.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:
