@@ -4,6 +4,8 @@
 packages. The pipeline's own clock says when a picture was taken: for a CSI camera that is the sensor's time.
 """
 
+import contextlib
+import ctypes
 import threading
 from typing import Any
 
@@ -32,6 +34,7 @@ def load_gst() -> tuple[Any, Any]:
     Raises:
         MissingDependency: gi or GStreamer is not there; the text names the packages.
     """
+    _keep_the_compilers_unwinder()
     try:
         import gi  # noqa: PLC0415 - from the system, where present
 
@@ -46,6 +49,17 @@ def load_gst() -> tuple[Any, Any]:
         ) from None
     Gst.init(None)
     return Gst, GstVideo
+
+
+def _keep_the_compilers_unwinder() -> None:
+    """Have libgcc unwind C++ exceptions in this process, whatever is loaded after it.
+
+    GStreamer brings libunwind, and `gi` puts its symbols into the global scope. A library that binds `_Unwind_Resume`
+    later gets libunwind's, whose frames libstdc++ cannot read: the first exception inside ONNX Runtime then ends the
+    process with a segmentation fault (docs/decisions/0035-libgcc-before-gstreamer.md).
+    """
+    with contextlib.suppress(OSError):  # another C library, where there is nothing to protect
+        ctypes.CDLL("libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
 
 
 class GStreamerReader:

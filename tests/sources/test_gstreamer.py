@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import onnx
 import psutil
 import pytest
 
@@ -157,3 +158,37 @@ def test_without_gstreamer_the_packages_are_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "apt-get install python3-gi" in done.stdout
+
+
+FAILING_INFERENCE = """
+import sys
+import numpy as np
+from edge_runtime.sources.gstreamer import load_gst
+load_gst()
+import onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+try:
+    session.run(None, {"x": np.zeros(7, np.float32)})
+except Exception as error:
+    print("raised", type(error).__name__)
+"""
+
+
+def test_a_failing_inference_is_an_exception_beside_gstreamer(gst: None, tmp_path: Path) -> None:
+    """libunwind, which GStreamer brings, must not unwind ONNX Runtime's exceptions: it crashed the process."""
+    shape = onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [3, 5])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "fails",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [shape],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "fails.onnx"
+    onnx.save(model, path)
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING_INFERENCE, str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, f"ended with {done.returncode}"
+    assert done.stdout.split()[0] == "raised"
