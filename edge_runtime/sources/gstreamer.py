@@ -54,9 +54,9 @@ def load_gst() -> tuple[Any, Any]:
 def _keep_the_compilers_unwinder() -> None:
     """Have libgcc unwind C++ exceptions in this process, whatever is loaded after it.
 
-    GStreamer brings libunwind, and `gi` puts its symbols into the global scope. A library that binds `_Unwind_Resume`
-    later gets libunwind's, whose frames libstdc++ cannot read: the first exception inside ONNX Runtime then ends the
-    process with a segmentation fault (docs/decisions/0035-libgcc-before-gstreamer.md).
+    GStreamer brings libunwind, and `gi` puts its symbols into the global scope. A library that binds
+    `_Unwind_Resume` later gets libunwind's, whose frames libstdc++ cannot read: the first exception inside ONNX
+    Runtime then ends the process with a segmentation fault (docs/decisions/0035-libgcc-before-gstreamer.md).
     """
     with contextlib.suppress(OSError):  # another C library, where there is nothing to protect
         ctypes.CDLL("libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
