@@ -24,7 +24,7 @@ POLL_S = 0.25
 KEEP_ALIVE_S = 10.0
 _BATCH = 200
 
-Text = Annotated[str | None, Query(min_length=1, max_length=128)]
+Text = Annotated[str | None, Query(min_length=1, max_length=128, pattern=r"^[^\x00]+$")]
 When = Annotated[
     str | None, Query(max_length=40, description="ISO 8601 with a zone, or milliseconds since 1970")
 ]

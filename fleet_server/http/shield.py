@@ -7,6 +7,7 @@ no thread. Nothing that goes wrong inside reaches the client as more than a prob
 import asyncio
 import logging
 import secrets
+import traceback
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -65,9 +66,11 @@ class Shield:
                 scope,
                 answer,
             )
-        except Exception:  # noqa: BLE001 - the last handler: no error may reach a client as more than a number
+        except Exception as error:  # noqa: BLE001 - the last handler: a client sees no more than a number
             number = secrets.token_hex(4)
-            _log.exception("request failed number=%s method=%s", number, scope["method"])
+            # Where it happened and what kind it is; its text may hold what was asked or stored.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            _log.error("request failed number=%s error=%s\n%s", number, type(error).__name__, frames)
             text = f"the server failed; its log names this failure {number}"
             await _send_problem(Problem(500, "failed", text), scope, answer)
         finally:

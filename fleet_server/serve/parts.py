@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from edge_runtime.clock import Clock
 from fleet_server.authority import CertificateAuthority, CertificateFiles
-from fleet_server.broker.broker import BrokerState
-from fleet_server.broker.embedded import EmbeddedBroker, EmbeddedSettings
-from fleet_server.broker.external import ExternalBroker, ExternalFiles
+from fleet_server.broker import BrokerState, EmbeddedBroker, EmbeddedSettings, ExternalBroker, ExternalFiles
 from fleet_server.http.services import Readiness
 from fleet_server.serve.children import Child
 from fleet_server.settings import BROKER_VARIABLE, ServerSettings

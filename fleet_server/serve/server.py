@@ -20,10 +20,11 @@ from fleet_server.authority import (
     CertificateFiles,
     ensure_ingest_certificate,
     ensure_server_certificate,
+    subject_of,
 )
-from fleet_server.broker.embedded import EmbeddedBroker
+from fleet_server.broker import BrokerFollower, BrokerUser, EmbeddedBroker
+from fleet_server.devices.states import bump
 from fleet_server.init import ALWAYS
-from fleet_server.serve.admission import Admission
 from fleet_server.serve.children import Child
 from fleet_server.serve.composition import Application, broker_address, build
 from fleet_server.serve.logs import configure_logging
@@ -31,12 +32,16 @@ from fleet_server.serve.parts import ServerBroker, broker_of, broker_probe, inge
 from fleet_server.serve.running import RunningServer, ServeLock
 from fleet_server.serve.web import WebServer, bind, tls_context
 from fleet_server.settings import BROKER_VARIABLE, DATABASE_VARIABLE, LISTEN_VARIABLE, ServerSettings
+from fleet_server.storage import Store
 
 READY_S = 60.0
 """Within this the ingest is ready, or the server gives up; the broker has its own, longer patience."""
 
 CERTIFICATES_EVERY_S = 6 * 3600.0
 STOP_S = 5.0
+TOLD_S = 2.0
+"""Within this the broker knows of a change in the database."""
+
 EXIT_AT_ONCE = 130
 _log = logging.getLogger("fleet_server.serve")
 
@@ -92,11 +97,11 @@ class _Server:
         )
         context = tls_context(self._settings)
         web = WebServer(application.app, context, bound)
-        admission = Admission(application.store, broker, self._settings.paths, self._clock)
+        follower = self._follower(application, broker)
         try:
             serving = self._spawn(web.run())
             await self._unless_stopped(web.started(), 10.0, "the HTTP API")
-            await self._unless_stopped(asyncio.to_thread(admission.start), 120.0, "the broker")
+            await self._unless_stopped(asyncio.to_thread(follower.start), 120.0, "the broker")
             if not self._stopping.is_set():
                 self._children = ingest_children(self._settings, self._environment, broker, self._clock)
                 for child in self._children:
@@ -104,12 +109,17 @@ class _Server:
                 await self._unless_stopped(self._ingest_ready(), READY_S, "ingest")
             if not self._stopping.is_set():
                 self._announce(bound.getsockname()[1], f"{address.host}:{address.port}")
-                self._spawn(admission.watch(self._stopping))
-                self._spawn(self._renew(authority, context, broker, admission))
+                self._spawn(self._renew(authority, context, broker, application.store))
                 await self._until_stopped(serving)
         finally:
-            await self._end(web, broker, application)
+            await self._end(web, follower, application)
         return 0
+
+    def _follower(self, application: Application, broker: ServerBroker) -> BrokerFollower:
+        certificate = self._settings.paths.ingest_certificate
+        return BrokerFollower(
+            application.store, broker, lambda: BrokerUser(*subject_of(certificate)), self._clock
+        )
 
     def _authority(self) -> CertificateAuthority:
         paths = self._settings.paths
@@ -155,7 +165,7 @@ class _Server:
         authority: CertificateAuthority,
         context: ssl.SSLContext,
         broker: ServerBroker,
-        admission: Admission,
+        store: Store,
     ) -> None:
         """Have the server's own certificates outlive it."""
         while True:
@@ -168,7 +178,8 @@ class _Server:
                     if isinstance(broker, EmbeddedBroker):
                         await asyncio.to_thread(broker.restart)
                 if ingest:
-                    admission.again()
+                    await asyncio.to_thread(_have_broker_told, store)
+                    await asyncio.sleep(TOLD_S)
                     for child in self._children:
                         child.restart()
             except (EdgeRuntimeError, OSError) as error:
@@ -209,12 +220,12 @@ class _Server:
         _log.info("ending")
         self._stopping.set()
 
-    async def _end(self, web: WebServer, broker: ServerBroker, application: Application) -> None:
+    async def _end(self, web: WebServer, follower: BrokerFollower, application: Application) -> None:
         """In reverse: no new requests, ingest finishes its batch and its receipts, then the broker goes."""
         self._stopping.set()
         web.stop()
         await asyncio.gather(*(child.stop() for child in self._children))
-        await asyncio.to_thread(broker.stop)
+        await asyncio.to_thread(follower.stop)
         pending = [task for task in self._tasks if not task.done()]
         if pending:
             await asyncio.wait(pending, timeout=STOP_S)
@@ -222,6 +233,11 @@ class _Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         application.close()
+
+
+def _have_broker_told(store: Store) -> None:
+    with store.write() as session:
+        bump(session)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

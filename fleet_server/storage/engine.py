@@ -87,13 +87,14 @@ def open_store(url: str) -> Store:
         raise ConfigError("the database URL cannot be read; see docs/fleet.md for examples") from None
     kind = parsed.get_backend_name()
     if kind == "sqlite":
-        engine = create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+        engine = create_engine(parsed, hide_parameters=True, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     elif kind == "postgresql":
         engine = create_engine(
             parsed.set(drivername="postgresql+psycopg"),
             pool_pre_ping=True,
+            hide_parameters=True,  # an error of the database must not bring content into a log
             connect_args={**_POSTGRES, **parsed.query},
         )
     else:
