@@ -7,7 +7,8 @@ anybody, so an exception here loses nothing: the same batch may be committed aga
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy.exc import DataError, IntegrityError
+import structlog
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from edge_runtime.protocol.delivery import RejectionCode
 from fleet_server.ingest.batch import Batch, Committed, Count
@@ -46,22 +47,28 @@ class Committer:
         """
         try:
             return self._transaction(parcels, now_ms)
-        except _UNSTORABLE:
-            if len(parcels) != 1:
-                return _together([self.commit([parcel], now_ms) for parcel in parcels])
-            return self._commit_apart(parcels[0], now_ms)
+        except _UNSTORABLE as error:
+            return self._commit_apart(parcels, now_ms, error)
+        except SQLAlchemyError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not make one message stop all others
+            return self._commit_apart(parcels, now_ms, error)
 
-    def _commit_apart(self, parcel: Parcel, now_ms: int) -> Committed:
-        """A single message with a value that the database refuses."""
-        code, text = RejectionCode.STORE_FAILED, "the database refuses a value of it"
-        if not isinstance(parcel, BundleParcel):
-            letter = DeadParcel(parcel.device, parcel.channel, code.value, text, b"")
-            return self._transaction([letter], now_ms)
-        if len(parcel.candidates) > 1:
+    def _commit_apart(self, parcels: Sequence[Parcel], now_ms: int, error: Exception) -> Committed:
+        """A batch in which something cannot be kept: part by part, until that something is alone."""
+        if len(parcels) != 1:
+            return _together([self.commit([parcel], now_ms) for parcel in parcels])
+        (parcel,) = parcels
+        if isinstance(parcel, BundleParcel) and len(parcel.candidates) > 1:
             single = [_only(parcel, candidate) for candidate in parcel.candidates]
             return _together([self.commit([alone], now_ms) for alone in single])
-        refused = _refuse(parcel.candidates[0], Refusal(code, permanent=True, text=text))
-        return self._transaction([_only(parcel, refused)], now_ms)
+        code, text = RejectionCode.STORE_FAILED, f"it cannot be stored: {type(error).__name__}"
+        structlog.get_logger().error("an event or message cannot be stored", error=type(error).__name__)
+        if isinstance(parcel, BundleParcel):
+            refused = _refuse(parcel.candidates[0], Refusal(code, permanent=True, text=text))
+            return self._transaction([_only(parcel, refused)], now_ms)
+        letter = DeadParcel(parcel.device, parcel.channel, code.value, text, b"")
+        return self._transaction([letter], now_ms)
 
     def _transaction(self, parcels: Sequence[Parcel], now_ms: int) -> Committed:
         with self._store.engine.begin() as connection:

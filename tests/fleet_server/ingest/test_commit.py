@@ -5,10 +5,12 @@ from typing import Any
 import msgpack
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from edge_runtime.protocol.delivery import Ledger, RejectionCode
 from edge_runtime.protocol.vocabulary import DataClass, EvidenceMode, Fate
-from fleet_server.ingest import Arrival, Limits, Now, Rules, inspect
+from fleet_server.ingest import Arrival, Limits, Now, Rules, event_log, inspect
+from fleet_server.ingest.parcels import NewEvent
 from fleet_server.storage import Store
 from fleet_server.storage.event_tables import DeadLetterRow, EpochRow, EventRow, EvidenceRow, SettledRow
 from tests.fleet_server.ingest.conftest import Server
@@ -405,15 +407,35 @@ def test_nothing_of_a_transaction_that_fails_is_kept(server: Server, monkeypatch
     bundle = device.bundle(*device.items(3))
 
     def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("cut")
+        raise OperationalError("INSERT", {}, Exception("database or disk is full"))
 
     with monkeypatch.context() as patch:
         patch.setattr("fleet_server.ingest.batch.keep_dead_letters", fail)
-        with pytest.raises(RuntimeError, match="cut"):
+        with pytest.raises(OperationalError, match="full"):
             server.take(bundle)
     assert (server.count(EventRow), server.count(EpochRow)) == (0, 0)
 
     assert server.answer(bundle).high == 3
+
+
+def test_a_defect_of_ours_stops_one_event_and_no_other(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, other = DeviceRig(), DeviceRig("dev-2")
+    good, bad = device.item(), device.item(event={"camera": "odd"})
+    real = event_log._row
+
+    def row(offer: event_log.Offer, event: NewEvent, received_ms: int) -> dict[str, Any]:
+        if event.camera == "odd":
+            raise KeyError("a defect")
+        return real(offer, event, received_ms)
+
+    monkeypatch.setattr(event_log, "_row", row)
+    done = server.take(device.bundle(good, bad), other.bundle(other.item()))
+
+    rejected = [rejection for answer in done.answers for rejection in answer.rejected]
+    assert [(found.seq, found.text) for found in rejected] == [(2, "it cannot be stored: KeyError")]
+    assert server.count(EventRow) == 2
 
 
 def test_dead_letters_are_bounded_in_number_and_bytes(store: Store) -> None:

@@ -1,0 +1,324 @@
+"""The MQTT session of ingest: subscribe, hand messages in, publish receipts and commands, acknowledge when told.
+
+Every connection gets a client of its own, so that nothing of an old one (packet numbers, windows) reaches a new
+one: an acknowledgement for a message of an earlier connection is dropped, because its number is another's now.
+"""
+
+import random
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.errors import ConfigError
+from edge_runtime.protocol.enrolment import BrokerAddress, BrokerTransport
+from edge_runtime.protocol.topics import ROOT
+from fleet_server.ingest.parcels import Arrival
+
+UP = f"{ROOT}/+/up/#"
+PRESENCE = f"{ROOT}/+/presence"
+SHARED = f"$share/ingest/{UP}"
+
+_KEEPALIVE_S = 30
+_CONNECT_S = 10.0
+_BACKOFF_BASE_S, _BACKOFF_CAP_S = 0.2, 10.0
+_STABLE_NS = 10 * NS_PER_S
+_UNSUPPORTED_VERSION = (1, 0x84)
+"""CONNACK's code for a protocol version that the broker does not speak, in MQTT 3.1.1 and 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Names one message of one connection."""
+
+    connection: int
+    number: int
+    qos: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How to reach the broker.
+
+    Attributes:
+        tls: None only for a broker on loopback.
+        client_id: another client with the same would be thrown out by this one.
+        protocol: `auto`, `5` or `3.1.1`.
+        receive_maximum: messages that an MQTT 5 broker may leave unacknowledged here.
+        alone: False when other workers share the load, which needs MQTT 5.
+    """
+
+    address: BrokerAddress
+    tls: ssl.SSLContext | None
+    client_id: str
+    protocol: str = "auto"
+    receive_maximum: int = 500
+    alone: bool = True
+
+
+@dataclass(slots=True)
+class SessionCounts:
+    """What happened to the session; read by metrics."""
+
+    connects: int = 0
+    losses: int = 0
+    refused_publishes: int = 0
+    unsent: int = 0
+    last_reason: str = ""
+
+
+_NEEDS_MQTT5 = (
+    "several ingest workers share the load through MQTT 5, which this broker does not speak: "
+    "set ingest.workers to 1"
+)
+
+
+class NeedsMqtt5(ConfigError):
+    """Several workers share the load only through MQTT 5, which this broker does not speak."""
+
+
+class Session:
+    """Keeps a connection until it is stopped.
+
+    Args:
+        settings: how to reach the broker.
+        clock: times arrivals and back-off.
+        deliver: called for every message on the network's thread; it must not block.
+        came_up: called after every successful subscription.
+    """
+
+    def __init__(
+        self,
+        settings: SessionSettings,
+        clock: Clock,
+        deliver: Callable[[Arrival], object],
+        came_up: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._settings, self._clock = settings, clock
+        self._deliver, self._came_up = deliver, came_up
+        self._protocols = {"5": [5], "3.1.1": [4]}.get(settings.protocol, [5, 4])
+        if not settings.alone:
+            if settings.protocol == "3.1.1":
+                raise NeedsMqtt5(_NEEDS_MQTT5)
+            self._protocols = [5]
+        self._client: mqtt.Client | None = None
+        self._number = 0
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._up = threading.Event()
+        self._refused: set[int] = set()
+        self._thread: threading.Thread | None = None
+        self.counts = SessionCounts()
+        self.fatal: NeedsMqtt5 | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether messages can come and go."""
+        return self._up.is_set()
+
+    @property
+    def speaks_mqtt5(self) -> bool:
+        """Of the newest connection."""
+        return self._protocols[0] == 5
+
+    def start(self) -> None:
+        """Begin to connect, on a thread of its own."""
+        self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
+        self._thread.start()
+
+    def wait_up(self, timeout_s: float) -> bool:
+        """Wait until it is up, or never will be."""
+        return self._up.wait(timeout_s)
+
+    def stop(self) -> None:
+        """Disconnect and end."""
+        self._stop.set()
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(15)
+
+    def publish(self, topic: str, payload: bytes) -> bool:
+        """Send at QoS 0: a lost receipt costs a resend, and no broker has to store it. False when offline."""
+        client = self._client
+        if client is None or not self._up.is_set():
+            self.counts.unsent += 1
+            return False
+        return client.publish(topic, payload, qos=0).rc == mqtt.MQTT_ERR_SUCCESS
+
+    def publish_confirmed(self, topic: str, payload: bytes, expiry_s: int, timeout_s: float) -> bool:
+        """Send at QoS 1 and wait until the broker has it and did not refuse it.
+
+        Args:
+            topic: where to.
+            payload: what.
+            expiry_s: MQTT 5 brokers forget it after this.
+            timeout_s: how long to wait.
+        """
+        client = self._client
+        if client is None or not self._up.is_set():
+            return False
+        properties = None
+        if self.speaks_mqtt5:
+            properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+            properties.MessageExpiryInterval = max(1, expiry_s)
+        sent = client.publish(topic, payload, qos=1, properties=properties)
+        try:
+            sent.wait_for_publish(timeout_s)
+        except (RuntimeError, ValueError):
+            return False
+        if sent.mid in self._refused:  # paho calls a refused message published
+            self._refused.discard(sent.mid)
+            return False
+        return sent.is_published()
+
+    def acknowledge(self, ticket: object) -> None:
+        """Tell the broker that a message is done; nothing when its connection is gone."""
+        client = self._client
+        if client is not None and isinstance(ticket, Ticket) and ticket.connection == self._number:
+            client.ack(ticket.number, ticket.qos)
+
+    def _run(self) -> None:
+        delay = 0.0
+        while not self._stop.is_set():
+            # full jitter: servers that lost one broker must not come back in step
+            if self._stop.wait(random.uniform(0, delay)):  # noqa: S311 - no secret depends on it
+                break
+            began = self._clock.monotonic_ns()
+            answered = self._connection()
+            if self.fatal is not None:
+                self._up.clear()
+                return
+            lasted = self._clock.monotonic_ns() - began
+            if answered and lasted >= _STABLE_NS:
+                delay = _BACKOFF_BASE_S
+            else:
+                delay = min(_BACKOFF_CAP_S, max(_BACKOFF_BASE_S, delay * 2))
+
+    def _connection(self) -> bool:
+        """One connection from its beginning to its end; whether the broker accepted it."""
+        self._number += 1
+        self._ended.clear()
+        watch = _Watch(self._number)
+        client = self._new_client(watch)
+        address = self._settings.address
+        options: dict[str, Any] = {}
+        if self.speaks_mqtt5:
+            options["properties"] = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            options["properties"].ReceiveMaximum = self._settings.receive_maximum
+            options["clean_start"] = True
+        try:
+            client.connect(address.host, address.port, _KEEPALIVE_S, **options)
+        except (OSError, ValueError) as error:
+            self.counts.last_reason = type(error).__name__
+            return False
+        if self._stop.is_set():
+            return False
+        client.loop_start()
+        try:
+            watch.answered.wait(_CONNECT_S)
+            if watch.accepted:
+                self._ended.wait()
+            else:
+                self._note_refusal(watch)
+        finally:
+            self._up.clear()
+            self._client = None
+            client.disconnect()
+            client.loop_stop()
+        return watch.accepted
+
+    def _new_client(self, watch: "_Watch") -> mqtt.Client:
+        settings, version = self._settings, self._protocols[0]
+        websockets = settings.address.transport is BrokerTransport.WEBSOCKETS
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=settings.client_id,
+            clean_session=None if version == 5 else True,
+            protocol=MQTTProtocolVersion(version),
+            transport="websockets" if websockets else "tcp",
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        client.connect_timeout = _CONNECT_S
+        if websockets:
+            client.ws_set_options(path=settings.address.path)
+        if settings.tls is not None:
+            client.tls_set_context(settings.tls)
+        client.on_connect = lambda _c, _u, _f, reason, _p: self._connected(client, watch, reason)
+        client.on_disconnect = lambda _c, _u, _f, reason, _p: self._lost(watch, reason)
+        client.on_subscribe = lambda _c, _u, _m, reasons, _p: self._subscribed(client, watch, reasons)
+        client.on_publish = lambda _c, _u, mid, reason, _p: self._published(mid, reason)
+        client.on_message = lambda _c, _u, message: self._arrived(watch.connection, message)
+        return client
+
+    def _connected(self, client: mqtt.Client, watch: "_Watch", reason: Any) -> None:
+        watch.code = int(reason.value)
+        if reason.is_failure:
+            self.counts.last_reason = str(reason)
+            watch.answered.set()
+            return
+        if self.speaks_mqtt5:
+            client.subscribe([(SHARED, SubscribeOptions(qos=1)), (PRESENCE, SubscribeOptions(qos=1))])
+        else:
+            client.subscribe([(UP, 1), (PRESENCE, 1)])
+
+    def _subscribed(self, client: mqtt.Client, watch: "_Watch", reasons: Any) -> None:
+        if any(reason.is_failure for reason in reasons):
+            self.counts.last_reason = "the broker refuses the subscription"
+            watch.answered.set()
+            return
+        self.counts.connects += 1
+        watch.accepted = True
+        self._client = client
+        self._up.set()
+        watch.answered.set()
+        self._came_up()
+
+    def _lost(self, watch: "_Watch", reason: Any) -> None:
+        if watch.connection == self._number:
+            if watch.accepted:
+                self.counts.losses += 1
+                self.counts.last_reason = str(reason)
+            watch.answered.set()
+            self._up.clear()
+            self._ended.set()
+
+    def _published(self, mid: int, reason: Any) -> None:
+        if reason is not None and reason.is_failure:
+            self.counts.refused_publishes += 1
+            if len(self._refused) < 1000:
+                self._refused.add(mid)
+
+    def _arrived(self, connection: int, message: mqtt.MQTTMessage) -> None:
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""
+        ticket = Ticket(connection, message.mid, message.qos)
+        self._deliver(Arrival(topic, bytes(message.payload), self._clock.monotonic_ns(), ticket))
+
+    def _note_refusal(self, watch: "_Watch") -> None:
+        """A broker without MQTT 5 says so, or hangs up in silence: the next attempt speaks the other version."""
+        unsupported = watch.code in _UNSUPPORTED_VERSION
+        if unsupported and not self._settings.alone:
+            self.fatal = NeedsMqtt5(_NEEDS_MQTT5)
+        elif len(self._protocols) > 1 and (unsupported or watch.code is None):
+            self._protocols.reverse()
+
+
+class _Watch:
+    """What became of one connection."""
+
+    def __init__(self, connection: int) -> None:
+        self.connection = connection
+        self.answered = threading.Event()
+        self.accepted = False
+        self.code: int | None = None
