@@ -5,6 +5,7 @@ A payload is one msgpack map, or the same compressed by zlib; the first byte tel
 is read, its unknown fields ignored; another major version is refused.
 """
 
+import re
 import zlib
 from enum import Enum
 from typing import Annotated, Any, TypeVar
@@ -23,8 +24,13 @@ COMPRESS_FROM_BYTES = 256
 """Shorter payloads are sent as they are: zlib's header and tables eat the gain."""
 
 _ZLIB = 0x78
+_FIELD = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _MAX_NESTING = 32
-Version = Annotated[tuple[int, int], Field(description="major and minor version")]
+_Major = Annotated[
+    int, Field(ge=PROTOCOL[0], le=PROTOCOL[0])
+]  # within a record as well: none mixes two of them
+_Minor = Annotated[int, Field(ge=0, lt=1 << 16)]
+Version = Annotated[tuple[_Major, _Minor], Field(description="major and minor version")]
 
 
 class WireFault(str, Enum):
@@ -155,11 +161,17 @@ def version_of(found: dict[str, Any]) -> tuple[int, int]:
 def places(error: ValidationError) -> str:
     """Where a record is wrong and how, without any of its values: they may be what must not be logged."""
     found = [
-        f"{'.'.join(str(part) for part in detail['loc'])[:80] or 'record'}: {detail['type']}"
+        f"{_place(detail['loc'])}: {detail['type']}"
         for detail in error.errors(include_url=False, include_context=False, include_input=False)
     ]
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more
+
+
+def _place(steps: tuple[int | str, ...]) -> str:
+    # A key that no record of ours has is somebody else's text: it is shown only where it looks like a field.
+    known = [str(step) if isinstance(step, int) or _FIELD.fullmatch(step) else "?" for step in steps]
+    return ".".join(known)[:80] or "record"
 
 
 def _decompress(payload: bytes, max_bytes: int) -> bytes:
