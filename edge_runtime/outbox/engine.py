@@ -201,12 +201,15 @@ class Engine:
 
     def _one_by_one(self, jobs: list[Job[Any]]) -> None:
         for job in jobs:
-            try:
-                self._commit([job])
-            except DatabaseFault as fault:
-                self._refuse(job, fault)
-            except Exception as error:  # noqa: BLE001, PERF203 - each error goes to its caller
-                job.error = error
+            self._run_alone(job)
+
+    def _run_alone(self, job: Job[Any]) -> None:
+        try:
+            self._commit([job])
+        except DatabaseFault as fault:
+            self._refuse(job, fault)
+        except Exception as error:  # noqa: BLE001 - goes to its caller
+            job.error = error
 
     def _refuse(self, job: Job[Any], fault: DatabaseFault) -> None:
         if fault.fault is StoreFault.FULL and job.on_full is not None:

@@ -35,13 +35,16 @@ def open_store(directory: Path, settings: OutboxSettings, connect: Connect, epoc
     why = "its salvage was interrupted"
     if target is None:
         try:
-            return _open(path, settings, connect, epoch)
+            opened = _open(path, settings, connect, epoch)
+            sync_directory(directory)
+            return opened
         except DatabaseFault as fault:
             if fault.fault is not StoreFault.CORRUPT:
                 raise
             why = str(fault)
     target = put_aside(directory, target, settings.quarantine_kept)
     opened = _open(path, settings, connect, epoch)
+    sync_directory(directory)
     opened.salvaged = True
     try:
         opened.sentences.append(f"{salvage(target, opened, connect)} ({why})")
@@ -120,6 +123,20 @@ def _write_marker(path: Path, name: str) -> None:
         file.write(name)
         file.flush()
         os.fsync(file.fileno())
+
+
+def sync_directory(directory: Path) -> None:
+    """Make names durable, those that are gone included.
+
+    SQLite makes a database through a rollback journal and does not wait until the journal's removal is durable. If
+    it came back after a power cut, it would roll the file back to nothing, whatever was committed since.
+    """
+    with contextlib.suppress(OSError):  # a file system that cannot
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def quarantined(directory: Path) -> list[str]:
