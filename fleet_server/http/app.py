@@ -56,6 +56,7 @@ def create_app(services: Services) -> FleetApp:
         exception_handlers=HANDLERS,
         docs_url=None,  # its page fetches scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # one thing has one path
     )
     app.state.services = services
     app.state.streams = events_routes.StreamCount()

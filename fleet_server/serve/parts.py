@@ -57,7 +57,12 @@ def ingest_children(
     count = settings.ingest.workers
     command = [sys.executable, "-m", "fleet_server.ingest", "--data", str(settings.paths.root)]
     return [
-        Child(f"ingest-{number}" if count > 1 else "ingest", command, variables, clock)
+        Child(
+            f"ingest-{number}" if count > 1 else "ingest",
+            [*command, "--worker", str(number), "--with-parent"],
+            variables,
+            clock,
+        )
         for number in range(1, count + 1)
     ]
 

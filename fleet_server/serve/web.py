@@ -15,6 +15,7 @@ from fleet_server.settings import ServerSettings
 
 _MOST_CONNECTIONS = 1000
 _GRACE_S = 3
+_HANDSHAKE_S = 10.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -105,3 +106,25 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to `fleet serve`, which has children to end as well."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does, but a client has seconds and not a minute for its part of the handshake."""
+        await self.lifespan.startup()
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def protocol() -> asyncio.Protocol:
+            return PeerProtocol(
+                config=config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+            )
+
+        self.servers = [
+            await loop.create_server(
+                protocol,
+                sock=bound,
+                ssl=config.ssl,
+                backlog=config.backlog,
+                ssl_handshake_timeout=_HANDSHAKE_S,
+            )
+            for bound in sockets or ()
+        ]
+        self.started = True

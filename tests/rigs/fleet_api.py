@@ -5,6 +5,9 @@ def api(request, tmp_path) -> Iterator[FleetApi]:
     yield from fleet_api(tmp_path, migrated_database(request, tmp_path))
 """
 
+import asyncio
+import contextlib
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +27,7 @@ from fleet_server.ingest import Limits as IngestLimits
 from fleet_server.init import initialise
 from fleet_server.operators import Role
 from fleet_server.serve.composition import Application, broker_address, build
+from fleet_server.serve.web import WebServer, bind, tls_context
 from fleet_server.settings import ServerSettings
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow
 from tests.rigs.deliveries import WALL_MS, DeviceRig, FakeClock, decision_for, event_record, new_key
@@ -113,9 +117,27 @@ def add_device(session: Session, name: str, state: str = "active", *, serial: st
     )
 
 
-def fleet_api(directory: Path, database: str, limits: Limits | None = None) -> Iterator[FleetApi]:
+@contextlib.contextmanager
+def served(api: FleetApi) -> Iterator[str]:
+    """The application on a real socket with TLS; its URL."""
+    bound = bind("127.0.0.1", 0)
+    web = WebServer(api.application.app, tls_context(api.application.settings), bound)
+    thread = threading.Thread(target=lambda: asyncio.run(web.run()), name="web")
+    thread.start()
+    try:
+        asyncio.run(asyncio.wait_for(web.started(), 10))
+        yield f"https://localhost:{bound.getsockname()[1]}"
+    finally:
+        web.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def fleet_api(
+    directory: Path, database: str, limits: Limits | None = None, clock: FakeClock | None = None
+) -> Iterator[FleetApi]:
     """One application for a test."""
-    clock = FakeClock()
+    clock = clock or FakeClock()
     data = directory / "data"
     initialise(data, database=database, clock=clock)
     settings = ServerSettings.load(data, {})
