@@ -1,0 +1,271 @@
+"""The whole road on one machine: a fleet server, enrolled devices, and cables between them that can be pulled.
+
+Everything is a real process with real certificates; only the distance is missing. The demo and the delivery tests
+drive it: start, kill, cut, heal, and ask both sides what they counted.
+"""
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from edge_runtime.clock import SystemClock
+from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.outbox import OutboxClient
+from edge_runtime.state import StateDirectory
+from sim.cable import Cable
+
+_READY = re.compile(
+    r"^ready https://(?P<host>[^:/\s]+):(?P<port>\d+) broker (?P<broker>[^:\s]+):(?P<mqtt>\d+)$"
+)
+_START_S = 60.0
+_END_S = 20.0
+_COMMAND_S = 60.0
+_MODULES = {"fleet": "fleet_server.cli.main", "edge-runtime": "edge_runtime.cli.main"}
+
+
+class RoadError(EdgeRuntimeError):
+    """A part of the road did not do what it should; the text holds what it said."""
+
+
+def command(program: str, *arguments: str) -> list[str]:
+    """The command line of `fleet` or `edge-runtime` in this environment."""
+    return [sys.executable, "-m", _MODULES[program], *arguments]
+
+
+def ask(program: str, *arguments: str) -> str:
+    """Run a command to its end; its standard output.
+
+    Raises:
+        RoadError: it failed or took too long.
+    """
+    words = f"{program} {' '.join(arguments[:2])}"
+    try:
+        done = subprocess.run(  # noqa: S603 - our own commands
+            command(program, *arguments), capture_output=True, text=True, timeout=_COMMAND_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise RoadError(f"{words} took longer than {_COMMAND_S:g} s") from None
+    if done.returncode:
+        raise RoadError(f"{words} ended with {done.returncode}: {done.stderr.strip()[-800:]}")
+    return done.stdout
+
+
+def free_port() -> int:
+    """A port on loopback that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@dataclass(slots=True)
+class Process:
+    """One child with its log; started, killed and started again.
+
+    Attributes:
+        arguments: its command line.
+        log: its standard error is appended here.
+    """
+
+    arguments: Sequence[str]
+    log: Path
+    _process: "subprocess.Popen[str] | None" = None
+    _file: IO[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the running process.
+
+        Raises:
+            RoadError: it is not running.
+        """
+        if self._process is None or self._process.poll() is not None:
+            raise RoadError(f"{self.log.stem} is not running")
+        return self._process.pid
+
+    def start(self) -> str:
+        """Start it; the rest of its ready line.
+
+        Raises:
+            RoadError: it did not become ready.
+        """
+        self._file = self.log.open("a", encoding="utf-8")
+        self._process = subprocess.Popen(  # noqa: S603 - our own commands
+            list(self.arguments), stdout=subprocess.PIPE, stderr=self._file, text=True, start_new_session=True
+        )
+        stream = self._process.stdout
+        deadline = time.monotonic() + _START_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)  # type: ignore[arg-type]
+            while stream is not None and (left := deadline - time.monotonic()) > 0:
+                line = stream.readline() if selector.select(left) else ""
+                if line.split()[:1] == ["ready"]:
+                    return line.strip()
+                if not line:
+                    break
+        self.kill()
+        raise RoadError(f"{self.log.stem} did not start: {self.log.read_text(encoding='utf-8')[-800:]}")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM, and SIGKILL for who does not obey; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        try:
+            code = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        if self._file is not None:
+            self._file.close()
+        self._process = self._file = None
+        return code
+
+
+class Server:
+    """A fleet server of its own, with the embedded broker unless `broker` names another.
+
+    Args:
+        folder: for its data and its log.
+        database: URL of a database instead of its own file.
+        broker: URL of a broker instead of the embedded one.
+    """
+
+    def __init__(self, folder: Path, *, database: str | None = None, broker: str | None = None) -> None:
+        self.data = folder / "fleet"
+        self._extra = [
+            *(("--database", database) if database else ()),
+            *(("--broker", broker) if broker else ()),
+        ]
+        self.url = ""
+        self.broker = ("", 0)
+        self.process = Process((), folder / "fleet.log")
+
+    def start(self) -> None:
+        """Make its directory if there is none, and serve; later starts use the same ports.
+
+        Raises:
+            RoadError: it did not start.
+        """
+        if not self.data.exists():
+            ask("fleet", "init", str(self.data), "--broker-port", str(free_port()))
+        listen = self.url.removeprefix("https://") or "127.0.0.1:0"
+        self.process.arguments = command(
+            "fleet", "serve", "--data", str(self.data), "--listen", listen, *self._extra
+        )
+        line = self.process.start()
+        found = _READY.match(line)
+        if found is None:
+            raise RoadError(f"the server's ready line cannot be read: {line}")
+        self.url = f"https://{found['host']}:{found['port']}"
+        self.broker = (found["broker"], int(found["mqtt"]))
+
+    def fleet(self, *arguments: str) -> Any:
+        """What a `fleet` command with `--json` prints.
+
+        Raises:
+            RoadError: it failed.
+        """
+        return json.loads(ask("fleet", *arguments, "--data", str(self.data), "--json"))
+
+    def invite(self, device: str) -> str:
+        """A token for one device."""
+        return str(self.fleet("device", "invite", "--device", device)["token"])
+
+
+@dataclass(slots=True)
+class Device:
+    """An enrolled device without cameras: its outbox and its uplink.
+
+    Attributes:
+        name: its id.
+        state: its state directory.
+        configuration: YAML with a `delivery` section, for the uplink.
+        cable: between it and the broker.
+    """
+
+    name: str
+    state: StateDirectory
+    configuration: Path
+    cable: Cable
+    outbox: Process = field(init=False)
+    uplink: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        place = ("--state", str(self.state.path), "--with-parent")
+        folder = self.state.path.parent
+        python = (sys.executable, "-m")
+        self.outbox = Process((*python, "edge_runtime.outbox", *place), folder / "outbox.log")
+        self.uplink = Process(
+            (*python, "edge_runtime.node.uplink_process", "--config", str(self.configuration), *place),
+            folder / "uplink.log",
+        )
+
+    def client(self) -> OutboxClient:
+        """A connection of one's own to its outbox."""
+        return OutboxClient(self.state.outbox_socket, SystemClock())
+
+    def stop(self) -> None:
+        """End both processes and pull the cable."""
+        self.uplink.stop()
+        self.outbox.stop()
+        self.cable.close()
+
+
+def enrol(server: Server, folder: Path, name: str, configuration: str) -> Device:
+    """A new device behind a cable of its own; nothing of it runs yet.
+
+    Args:
+        server: running.
+        folder: for its state, configuration and logs.
+        name: wished id.
+        configuration: YAML; `{broker_port}` and `{state}` in it are replaced.
+
+    Raises:
+        RoadError: the server refused.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    state = StateDirectory(folder / "state")
+    token = server.invite(name)
+    ask("edge-runtime", "enrol", "--server", server.url, "--token", token, "--state", str(state.path))
+    cable = Cable(server.broker)
+    path = folder / "device.yaml"
+    text = configuration.replace("{broker_port}", str(cable.port)).replace("{state}", str(state.path))
+    path.write_text(text, encoding="utf-8")
+    return Device(name, state, path, cable)
+
+
+@contextlib.contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """Start a server, and end it whatever happens."""
+    server.start()
+    try:
+        yield server
+    finally:
+        server.process.stop()
+
+
+def start(arguments: Sequence[str], log: IO[str]) -> "subprocess.Popen[str]":
+    """A child whose output goes to `log`, as wide as a terminal."""
+    return subprocess.Popen(  # noqa: S603 - our own commands
+        list(arguments), stdout=log, stderr=subprocess.STDOUT, text=True, env=os.environ | {"COLUMNS": "100"}
+    )
