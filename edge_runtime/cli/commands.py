@@ -94,6 +94,18 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "outbox",
+        "edge_runtime.cli.outbox",
+        "app",
+        "Look at the queue of events that wait for the fleet server.",
+        {
+            "status": {0: "printed, also when it is degraded", 1: "it cannot be asked or opened"},
+            "list": {0: "printed", 1: "it cannot be asked or opened"},
+            "export": {0: "written", 1: "it cannot be asked or opened, or the file cannot be written"},
+            "quarantine": {0: "printed or deleted", 1: "no such file, or it cannot be deleted"},
+        },
+    ),
+    CommandRow(
         "eval",
         "edge_runtime.cli.evaluate",
         "evaluate",

@@ -232,7 +232,7 @@ class Outbox:
         """A crop was uploaded: its file is deleted; whether it was known."""
         return self._call(lambda tx: evidence_rows.finish(tx, bytes.fromhex(sha256), "uploaded"))
 
-    def evidence_failed(self, sha256: str, *, permanent: bool) -> None:
+    def evidence_failed(self, sha256: str, permanent: bool) -> None:  # noqa: FBT001 - part of the contract
         """An upload failed; it is tried again later, or given up when the server refused it for good."""
         digest = bytes.fromhex(sha256)
 
@@ -284,8 +284,8 @@ class Outbox:
         return self._read(lambda tx: decision_rows.newest_decisions(tx, _listed(limit)))
 
     def dead_letters(self, limit: int) -> list[DeadLetter]:
-        """The newest events that the server refused for good."""
-        return self._read(lambda tx: decision_rows.list_dead_letters(tx, _listed(limit)))
+        """The newest events that the server refused for good, at most 200."""
+        return self._read(lambda tx: decision_rows.list_dead_letters(tx, min(200, _listed(limit))))
 
     def queued(self, limit: int, after: int = 0) -> list[QueuedEntry]:
         """Queued events without their content, by sequence number, those after `after`."""

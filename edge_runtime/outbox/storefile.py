@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edge_runtime.outbox.books import Books, load_books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
+from edge_runtime.outbox.records import OutboxError
 from edge_runtime.outbox.salvage import OpenedStore, salvage
 from edge_runtime.outbox.schema import FORMAT, ROW_OVERHEAD, create, prepare, rollback
 from edge_runtime.outbox.settings import OutboxSettings
@@ -103,9 +104,8 @@ def put_aside(directory: Path, target: Path | None, kept: int) -> Path:
             f"the damaged file cannot be put aside: {error.strerror}", StoreFault.UNWRITABLE
         ) from error
     for old in quarantined(directory)[:-kept]:
-        for part in _PARTS:
-            with contextlib.suppress(OSError):
-                (folder / f"{old}{part}").unlink()
+        with contextlib.suppress(OutboxError):
+            delete_quarantined(directory, old)
     return target
 
 
@@ -146,6 +146,28 @@ def quarantined(directory: Path) -> list[str]:
     except OSError:
         return []
     return sorted(name for name in names if _PUT_ASIDE.match(name))
+
+
+def quarantined_bytes(directory: Path, name: str) -> int:
+    """What a file in the quarantine takes, its log included."""
+    total = 0
+    for part in _PARTS:
+        with contextlib.suppress(OSError):
+            total += (directory / QUARANTINE / f"{name}{part}").stat().st_size
+    return total
+
+
+def delete_quarantined(directory: Path, name: str) -> None:
+    """Delete a file from the quarantine, its log included.
+
+    Raises:
+        OutboxError: it cannot be deleted.
+    """
+    try:
+        for part in _PARTS:
+            (directory / QUARANTINE / f"{name}{part}").unlink(missing_ok=True)
+    except OSError as error:
+        raise OutboxError(f"{name} cannot be deleted: {error.strerror}") from None
 
 
 def _open(path: Path, settings: OutboxSettings, connect: Connect, epoch: str) -> OpenedStore:
