@@ -6,8 +6,12 @@ The checks read plain data, so that they run, and list everything, when some oth
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from edge_runtime.protocol.vocabulary import DataClass
+
 Finding = tuple[tuple[str | int, ...], str]
 """Keys and indexes from the top of the file, and a sentence."""
+
+_CLASSES = [item.value for item in DataClass if item is not DataClass.UNKNOWN]
 
 
 def policy_problems(data: Any) -> Iterator[Finding]:
@@ -49,11 +53,12 @@ def _recipients_of(
             (*at, "purpose"),
             f"no recipient of this permit takes the purpose {purpose}: it would hold everything",
         )
-    classes = [item for item in _list(_mapping(permit.get("when")).get("classes")) if isinstance(item, str)]
+    classes = _list(_mapping(permit.get("when")).get("classes"))
     accepted = {
         item for section in sections for item in _list(section.get("accepts")) if isinstance(item, str)
     }
-    if classes and not accepted.intersection(classes):
+    # A class that is none is found where the field is checked; once is enough.
+    if classes and all(item in _CLASSES for item in classes) and not accepted.intersection(classes):
         yield (
             (*at, "when", "classes"),
             f"no recipient of this permit accepts {' or '.join(classes)}: it would hold everything",
