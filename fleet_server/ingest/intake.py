@@ -24,6 +24,7 @@ class Intake:
         self._queue: SimpleQueue[Arrival] = SimpleQueue()
         # each counter has one writer: the network's thread counts in, the worker's counts out
         self._in, self._in_bytes, self._out, self._out_bytes = 0, 0, 0, 0
+        self._is_closed = False
         self.left_out = 0
 
     @property
@@ -43,7 +44,7 @@ class Intake:
 
     def put(self, arrival: Arrival) -> bool:
         """Take a message in; False when it is left out."""
-        if self.fill >= 1:
+        if self._is_closed or self.fill >= 1:
             self.left_out += 1
             return False
         self._in += 1
@@ -57,6 +58,10 @@ class Intake:
             return self._queue.get(timeout=timeout_s) if timeout_s > 0 else self._queue.get_nowait()
         except Empty:
             return None
+
+    def close(self) -> None:
+        """Take nothing more in; what is in it can still be got."""
+        self._is_closed = True
 
     def done(self, arrival: Arrival) -> None:
         """Make room: a message was committed."""

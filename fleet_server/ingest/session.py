@@ -93,6 +93,13 @@ class Session:
         clock: times arrivals and back-off.
         deliver: called for every message on the network's thread; it must not block.
         came_up: called after every successful subscription.
+        gave_up: called once, when `fatal` was set.
+
+    Attributes:
+        fatal: why it will never be up; None while it may be.
+
+    Raises:
+        NeedsMqtt5: the settings ask for what this version of MQTT cannot do.
     """
 
     def __init__(
@@ -101,9 +108,10 @@ class Session:
         clock: Clock,
         deliver: Callable[[Arrival], object],
         came_up: Callable[[], object] = lambda: None,
+        gave_up: Callable[[], object] = lambda: None,
     ) -> None:
         self._settings, self._clock = settings, clock
-        self._deliver, self._came_up = deliver, came_up
+        self._deliver, self._came_up, self._gave_up = deliver, came_up, gave_up
         self._protocols = {"5": [5], "3.1.1": [4]}.get(settings.protocol, [5, 4])
         if not settings.alone:
             if settings.protocol == "3.1.1":
@@ -194,7 +202,7 @@ class Session:
             began = self._clock.monotonic_ns()
             answered = self._connection()
             if self.fatal is not None:
-                self._up.clear()
+                self._gave_up()
                 return
             lasted = self._clock.monotonic_ns() - began
             if answered and lasted >= _STABLE_NS:

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.vocabulary import Fate
 from fleet_server.ingest.ranges import Progress, Run, settle
+from fleet_server.settings import IngestSettings
 from fleet_server.storage.event_tables import EpochRow, FateCountRow, SettledRow
 from fleet_server.storage.writing import chunks, insert, table
 
@@ -39,6 +40,16 @@ class Limits:
     max_epochs: int = 64
     dead_letters: int = 10_000
     dead_letter_bytes: int = 64 * 1024 * 1024
+
+    @classmethod
+    def of(cls, settings: IngestSettings) -> "Limits":
+        """The limits that a server's settings state."""
+        return cls(
+            max_ranges=settings.max_ranges,
+            max_epochs=settings.max_epochs,
+            dead_letters=settings.dead_letters,
+            dead_letter_bytes=settings.dead_letter_bytes,
+        )
 
 
 class Books:

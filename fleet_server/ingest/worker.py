@@ -89,6 +89,7 @@ class Worker:
 
     def stop(self) -> None:
         """Ask the loop to end after what it has taken; callable from any thread."""
+        self._intake.close()
         self._stopping.set()
 
     def run(self) -> None:

@@ -24,24 +24,24 @@ from tests.rigs.postgres import PostgresCluster
 DATABASES = ("sqlite", "postgresql")
 
 
-def new_database(request: pytest.FixtureRequest, directory: Path) -> str:
-    """URL of an empty database of the kind that the fixture's parameter names.
+def new_database(request: pytest.FixtureRequest, directory: Path, kind: str | None = None) -> str:
+    """URL of an empty database of a kind in `DATABASES`; the fixture's parameter names it when None.
 
     PostgreSQL's cluster is the session fixture `postgres`, started only when a test needs it.
     """
-    if request.param == "sqlite":
+    if (kind or request.param) == "sqlite":
         return f"sqlite:///{directory / 'fleet.db'}"
     cluster: PostgresCluster = request.getfixturevalue("postgres")
     return cluster.new_database()
 
 
-def migrated_database(request: pytest.FixtureRequest, directory: Path) -> str:
+def migrated_database(request: pytest.FixtureRequest, directory: Path, kind: str | None = None) -> str:
     """An empty database with the newest schema, without migrating for every test.
 
     SQLite: a copy of a file. PostgreSQL: the same database again with its rows deleted, which takes milliseconds
     where a new one takes a quarter of a second; a test that changes the schema wants `new_database`.
     """
-    if request.param == "sqlite":
+    if (kind or request.param) == "sqlite":
         target = directory / "fleet.db"
         target.write_bytes(_migrated_file())
         return f"sqlite:///{target}"
