@@ -12,6 +12,7 @@ from edge_runtime.packages.durable import write_file
 
 if TYPE_CHECKING:
     from edge_runtime.node import RunSnapshot
+    from edge_runtime.node.delivery import DeliverySnapshot
 
 
 def refuse_collisions(config: Path, outputs: Mapping[str, str | Path | None]) -> None:
@@ -52,14 +53,17 @@ def _require_folder(path: Path) -> None:
         raise ConfigError(f"--summary {path}: its folder may not be written")
 
 
-def summary_json(result: "RunSnapshot", *, events_lost: int) -> dict[str, Any]:
+def summary_json(
+    result: "RunSnapshot", *, events_lost: int, delivery: "DeliverySnapshot | None" = None
+) -> dict[str, Any]:
     """The run as plain data.
 
     Args:
         result: of the run.
         events_lost: revisions that no sink could write.
+        delivery: how delivery stood at the end, where the configuration has one.
     """
-    return {
+    found = {
         "seconds": round(result.seconds, 3),
         "frames": result.frames,
         "fps": round(result.fps, 2),
@@ -77,6 +81,26 @@ def summary_json(result: "RunSnapshot", *, events_lost: int) -> dict[str, Any]:
             }
             for name, s in result.stages.items()
         },
+    }
+    if delivery is not None:
+        found["delivery"] = _delivery_json(delivery)
+    return found
+
+
+def _delivery_json(delivery: "DeliverySnapshot") -> dict[str, Any]:
+    outbox = delivery.outbox
+    return {
+        "enrolled": delivery.enrolled,
+        "outbox": None
+        if outbox is None
+        else {
+            **outbox.ledger.model_dump(exclude={"v"}),
+            "not_accepted": sum(outbox.not_accepted.values()),
+            "held": outbox.held,
+            "state": outbox.state.value,
+        },
+        "restarts": {process.name: process.restarts for process in delivery.processes},
+        "notices": list(delivery.notices),
     }
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.errors import ConfigError, EdgeRuntimeError
 
 if TYPE_CHECKING:
     from edge_runtime.annotation import Recorder, RecorderStatus
     from edge_runtime.config import LoadedConfig
     from edge_runtime.node import ReadyModel, RunSnapshot
+    from edge_runtime.node.camera import EventSink
+    from edge_runtime.node.delivery import Delivery
     from edge_runtime.telemetry.metrics import Metrics
 
 SWITCH_INTERVAL_S = 0.0005
@@ -49,6 +51,10 @@ def run(
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here.")
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="DIR", help="State directory, for a configuration with delivery."),
+    ] = None,
 ) -> int:
     """Run cameras, models and rules of one configuration."""
     import cv2
@@ -72,8 +78,8 @@ def run(
     )
     with contextlib.ExitStack() as stack:
         stopper = stack.enter_context(Stopper())
-        sinks = [NdjsonSink(target)] if target is not None else []
-        for sink in sinks:
+        files = [NdjsonSink(target)] if target is not None else []
+        for sink in files:
             stack.callback(sink.close)
         numbers = stack.enter_context(_serving(metrics, loaded.digest))
         loaded.refuse(manifest_problems(loaded, readable_manifests(loaded)[0]))
@@ -84,26 +90,47 @@ def run(
         recorders = _recorders(loaded, models, annotate, sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
+        road = _delivery(loaded, state)
+        sinks: list[EventSink] = [*files, *([road] if road else [])]
         node = Node(loaded, models, sinks=sinks, observers=recorders, metrics=numbers, max_frames=max_frames)
         stopper.attach(node.request_stop)
+        delivered = None
         with live_view(node, quiet=target == "-", title=loaded.config.device.name):
-            result = node.run()
+            if road is not None:
+                road.start(node.snapshot)
+            try:
+                result = node.run()
+            finally:
+                delivered = road.close() if road is not None else None
         drawn = {name: recorder.close() for name, recorder in recorders.items()}
-    troubles = [f"{sink.failed} events lost: {sink.trouble}" for sink in sinks if sink.failed]
+    troubles = [f"{sink.failed} events lost: {sink.trouble}" for sink in files if sink.failed]
     troubles += [status.error for status in drawn.values() if status.error]
     if summary is not None:
-        lost = sum(sink.failed for sink in sinks)
-        troubles += write_summary(summary, summary_json(result, events_lost=lost))
+        lost = sum(sink.failed for sink in files)
+        troubles += write_summary(summary, summary_json(result, events_lost=lost, delivery=delivered))
     print_summary(
         result,
         to_stderr=target == "-",
         files=_written(target, annotate, sheet, summary, drawn),
-        notes=_notes(result, drawn),
+        notes=[*_notes(result, drawn), *(delivered.notices if delivered else ())],
+        delivery=delivered,
     )
     problems = [text for text in (*_failures(result), *troubles) if text]
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
+
+
+def _delivery(loaded: "LoadedConfig", state: Path | None) -> "Delivery | None":
+    """The way out, where the configuration has one."""
+    if loaded.config.delivery is None:
+        if state is not None:
+            raise ConfigError("--state means nothing here: the configuration has no delivery section")
+        return None
+    from edge_runtime.clock import SystemClock
+    from edge_runtime.node.delivery import Delivery, state_of
+
+    return Delivery(loaded, state_of(loaded, state), SystemClock())
 
 
 def _written(

@@ -9,6 +9,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from edge_runtime.node import CameraSnapshot, RunSnapshot
+    from edge_runtime.node.delivery import DeliverySnapshot
 
 _BAR_WIDTH = 18
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -19,7 +20,10 @@ _MOST_ROWS = 8
 
 
 def summary_screen(
-    snapshot: "RunSnapshot", files: Mapping[str, str] | None = None, notes: Sequence[str] = ()
+    snapshot: "RunSnapshot",
+    files: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+    delivery: "DeliverySnapshot | None" = None,
 ) -> Group:
     """Everything that a person asks right after a run.
 
@@ -27,6 +31,7 @@ def summary_screen(
         snapshot: of the run at its end.
         files: what was written, by name of its kind, for example `events` and a path.
         notes: what else must be known: a degraded provider, a video that could not be finished.
+        delivery: how delivery stood at the end, where the configuration has one.
 
     Returns:
         Something that rich prints; about 20 lines for one camera.
@@ -37,6 +42,8 @@ def summary_screen(
         *_errors(snapshot),
         _events(snapshot),
     ]
+    if delivery is not None:
+        parts.append(_delivery(delivery))
     if snapshot.stages:
         parts.append(_stages(snapshot))
     if files:
@@ -51,10 +58,11 @@ def print_summary(
     to_stderr: bool = False,
     files: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    delivery: "DeliverySnapshot | None" = None,
 ) -> None:
     """Prints `summary_screen` on stdout, or on stderr where stdout carries the events."""
     console = Console(stderr=to_stderr, highlight=False)
-    console.print(summary_screen(snapshot, files, notes))
+    console.print(summary_screen(snapshot, files, notes, delivery))
 
 
 def _headline(snapshot: "RunSnapshot") -> Text:
@@ -127,6 +135,23 @@ def _events(snapshot: "RunSnapshot") -> Text:
             f", and {sum(count for count, _ in heard[_MOST_ROWS:])} of {len(heard) - _MOST_ROWS} more rules"
         )
     return text.append(listed)
+
+
+def _delivery(delivery: "DeliverySnapshot") -> Text:
+    text = Text.assemble(("outbox  ", "dim"))
+    outbox = delivery.outbox
+    if outbox is None:
+        return text.append("does not answer", style="bold red")
+    ledger = outbox.ledger
+    fates = {
+        name: getattr(ledger, name)
+        for name in ("delivered", "queued", "expired", "evicted", "rejected", "lost")
+    }
+    listed = ", ".join(f"{count} {name}" for name, count in fates.items() if count)
+    text.append(f"{ledger.accepted} accepted" + (f": {listed}" if listed else ""))
+    beside = {"held": outbox.held, "not accepted": sum(outbox.not_accepted.values())}
+    text.append("".join(f"; {count} {name}" for name, count in beside.items() if count))
+    return text if delivery.enrolled else text.append("; not enrolled, nothing is sent", style="yellow")
 
 
 def _stages(snapshot: "RunSnapshot") -> Table:

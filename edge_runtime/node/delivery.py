@@ -1,0 +1,181 @@
+"""What a device runs beside its cameras to let events out: the gate in this process, outbox and uplink in theirs.
+
+The frame's thread only puts an event into the gate's ring. The outbox's process owns the queue, the uplink's
+process talks to the fleet server; either may die and is started again, and no frame waits for them.
+"""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.config import LoadedConfig
+from edge_runtime.config.delivery import DeliveryConfig
+from edge_runtime.gate import CropFolder, Gate, GateSettings, PolicyFile
+from edge_runtime.gate.opening import open_redactor
+from edge_runtime.identity import Identity, IdentityError
+from edge_runtime.node.camera_board import PERIOD_S, write_board
+from edge_runtime.node.processes import ProcessRow, ProcessStatus, ProcessTable
+from edge_runtime.node.snapshot import RunSnapshot
+from edge_runtime.outbox import OutboxClient, OutboxError, OutboxStatus
+from edge_runtime.protocol import EventRecord
+from edge_runtime.state import ENVIRONMENT, StateDirectory
+from edge_runtime.telemetry import get_logger
+
+OUTBOX, UPLINK = "outbox", "uplink"
+
+DRAIN_S = 5.0
+"""At the end of a run the uplink has so long to deliver what is queued; the rest waits for the next run."""
+
+_CALL_S = 2.0
+_GATE_S = 5.0
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySnapshot:
+    """How delivery stands.
+
+    Attributes:
+        enrolled: whether a fleet server knows this device.
+        outbox: what the outbox says; None where it does not answer.
+        processes: outbox and uplink.
+        notices: sentences for a person: what is held and why, what is not delivered.
+    """
+
+    enrolled: bool
+    outbox: OutboxStatus | None
+    processes: tuple[ProcessStatus, ...]
+    notices: tuple[str, ...]
+
+
+def state_of(loaded: LoadedConfig, option: Path | None = None) -> StateDirectory:
+    """The state directory: of the option, of the environment, of the configuration, or the default one."""
+    configured = None if loaded.config.delivery is None else loaded.config.delivery.state
+    chosen = option or os.environ.get(ENVIRONMENT) or (loaded.resolve(configured) if configured else None)
+    return StateDirectory.find(chosen)
+
+
+def is_enrolled(state: StateDirectory) -> bool:
+    """Whether a fleet server knows this device. A damaged identity counts: the uplink says what is wrong."""
+    try:
+        return Identity.load(state) is not None
+    except IdentityError:
+        return True
+
+
+class Delivery:
+    """Takes the events of a node and lets out what policy permits. An `EventSink`.
+
+    Args:
+        loaded: a configuration with a `delivery` section.
+        state: where everything lies that survives a restart.
+        clock: time.
+
+    Raises:
+        ConfigError: the state directory cannot be used.
+        PackageError, BackendError: the model that redacts crops cannot be used.
+    """
+
+    def __init__(self, loaded: LoadedConfig, state: StateDirectory, clock: Clock) -> None:
+        config = loaded.config.delivery or DeliveryConfig()
+        self._state, self._clock = state.ensure(), clock
+        self._log = get_logger()
+        self._ending = threading.Event()
+        self._board: threading.Thread | None = None
+        self._redactor = open_redactor(loaded)
+        self._processes = ProcessTable(process_rows(loaded, state), clock)
+        self._client = OutboxClient(state.outbox_socket, clock, _CALL_S)
+        evidence = loaded.config.evidence
+        self._gate = Gate(
+            OutboxClient(state.outbox_socket, clock, _CALL_S),
+            PolicyFile(loaded.resolve(config.policy) if config.policy else state.policy, clock),
+            state,
+            crops=None if evidence is None else CropFolder(loaded.resolve(evidence.directory)),
+            redactor=self._redactor.redactor,
+            settings=GateSettings(config.ring_bytes, config.ring_events),
+            clock=clock,
+        )
+
+    def start(self, run: Callable[[], RunSnapshot]) -> None:
+        """Start the processes and the gate; events may come at once, they wait for the outbox in the ring.
+
+        Args:
+            run: gives the run as it stands, for the cameras in the device's health.
+        """
+        if not is_enrolled(self._state):
+            self._log.warning(
+                "not enrolled: events are queued and not sent",
+                write="edge-runtime enrol --server URL --token TOKEN",
+            )
+        self._processes.start()
+        self._gate.start()
+        self._board = threading.Thread(target=self._report_cameras, args=(run,), name="cameras", daemon=True)
+        self._board.start()
+
+    def write(self, event: EventRecord) -> bool:
+        """Take one revision; never waits. False, and counted, when there was no room for it."""
+        return self._gate.write(event)
+
+    def snapshot(self) -> DeliverySnapshot:
+        """How delivery stands now; waits for the outbox's answer."""
+        try:
+            outbox = self._client.status()
+        except OutboxError:
+            outbox = None
+        return DeliverySnapshot(
+            is_enrolled(self._state), outbox, self._processes.status(), tuple(self._gate.notices())
+        )
+
+    def close(self) -> DeliverySnapshot:
+        """Hand over what the gate has, give the uplink `DRAIN_S` to deliver the queue, and end the processes."""
+        if not self._gate.close(_GATE_S):
+            self._log.error("events could not be handed to the outbox; they are counted")
+        if is_enrolled(self._state):
+            self._drain()
+        snapshot = self.snapshot()
+        self._ending.set()
+        self._processes.stop()
+        if self._board is not None:
+            self._board.join(_CALL_S)
+        self._redactor.close()
+        return snapshot
+
+    def _report_cameras(self, run: Callable[[], RunSnapshot]) -> None:
+        while not self._ending.wait(PERIOD_S):
+            # a full disk: the device's health goes without its cameras
+            with contextlib.suppress(OSError):
+                write_board(self._state, run(), self._clock)
+
+    def _drain(self) -> None:
+        deadline = self._clock.monotonic_ns() + int(DRAIN_S * NS_PER_S)
+        while self._clock.monotonic_ns() < deadline:
+            try:
+                status = self._client.status()
+            except OutboxError:
+                return
+            if not status.ledger.queued and not status.evidence.get("due", 0):
+                return
+            self._ending.wait(_LOOK_S)
+
+
+def process_rows(loaded: LoadedConfig, state: StateDirectory) -> tuple[ProcessRow, ...]:
+    """The processes beside a configuration with a `delivery` section, in the order of their dependence."""
+    config = loaded.config.delivery or DeliveryConfig()
+    place = ("--state", str(state.path), "--with-parent")
+    return (
+        ProcessRow(
+            OUTBOX, "edge_runtime.outbox", (*place, "--settings", json.dumps(config.outbox_settings()))
+        ),
+        # It reads the configuration itself: a proxy's password must not stand on a command line.
+        ProcessRow(
+            UPLINK,
+            "edge_runtime.node.uplink_process",
+            (*place, "--config", str(loaded.path)),
+            wanted=lambda: is_enrolled(state),
+        ),
+    )

@@ -1,0 +1,121 @@
+"""The uplink's process with its hands: `python -m edge_runtime.node.uplink_process --config FILE [--state DIR]`.
+
+The uplink may not know the gate. Here a command of the fleet server meets the review of held items, and the list of
+held items that policy shows the operator; the policy on this device decides about both.
+"""
+
+import argparse
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from edge_runtime.clock import SystemClock
+from edge_runtime.config import LoadedConfig, load_config
+from edge_runtime.config.delivery import DeliveryConfig
+from edge_runtime.errors import ConfigError, EdgeRuntimeError
+from edge_runtime.gate import PolicyFile
+from edge_runtime.gate.review import Reviewer
+from edge_runtime.identity import Identity
+from edge_runtime.lifeline import die_with_parent
+from edge_runtime.node.camera_board import read_board
+from edge_runtime.node.delivery import state_of
+from edge_runtime.outbox import OutboxClient, OutboxError
+from edge_runtime.policy import Policy
+from edge_runtime.protocol.operation import Command, CommandKind, HeldList
+from edge_runtime.protocol.wire import places
+from edge_runtime.state import StateDirectory
+from edge_runtime.telemetry import configure_logging
+from edge_runtime.uplink import CommandAnswer, Hands, LinkIdentity, UplinkSettings
+from edge_runtime.uplink.enrolled import enrolled, renewal
+from edge_runtime.uplink.process import run
+
+_CALL_S = 5.0
+_MOST_HELD = 100
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until a signal asks for the end; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m edge_runtime.node.uplink_process")
+    parser.add_argument("--config", type=Path, required=True, help="configuration with a delivery section")
+    parser.add_argument("--state", type=Path, help="state directory")
+    parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
+    options = parser.parse_args(arguments)
+    if options.with_parent:
+        die_with_parent()
+    try:
+        return _run(load_config(options.config), options.state)
+    except EdgeRuntimeError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+
+
+def _run(loaded: LoadedConfig, option: Path | None) -> int:
+    configure_logging(loaded.config.logging.level, loaded.config.logging.format)
+    state = state_of(loaded, option)
+    clock = SystemClock()
+    delivery = loaded.config.delivery or DeliveryConfig()
+    try:
+        settings = UplinkSettings.model_validate(delivery.uplink_settings())
+    except ValidationError as error:
+        raise ConfigError(f"delivery.uplink: {places(error)}") from None
+    renew = renewal(state, clock, settings.proxy)
+    return run(state, settings, enrolled(state, clock), hands(loaded, state, renew), clock)
+
+
+def hands(loaded: LoadedConfig, state: StateDirectory, renew: Callable[[], LinkIdentity]) -> Hands:
+    """What the uplink is handed: review, held items, cameras, renewal."""
+    clock = SystemClock()
+    reviewer = Reviewer(
+        OutboxClient(state.outbox_socket, clock, _CALL_S), policy_reader(loaded, state), state, clock
+    )
+
+    def review(command: Command) -> CommandAnswer:
+        return _review(reviewer, command)
+
+    def held() -> HeldList | None:
+        identity = Identity.load(state)
+        if identity is None:
+            return None
+        try:
+            items = tuple(reviewer.held(_MOST_HELD, remote=True))
+            total = len(items) if len(items) < _MOST_HELD else reviewer.count(remote=True)
+        except (OutboxError, EdgeRuntimeError):
+            return None
+        return HeldList(device=identity.device, total=total, items=items)
+
+    return Hands(review=review, held=held, cameras=lambda: read_board(state, clock), renew=renew)
+
+
+def policy_reader(loaded: LoadedConfig, state: StateDirectory) -> Callable[[], Policy | None]:
+    """Gives the policy in force, from any thread."""
+    delivery = loaded.config.delivery or DeliveryConfig()
+    file = PolicyFile(loaded.resolve(delivery.policy) if delivery.policy else state.policy, SystemClock())
+    turn = threading.Lock()
+
+    def policy() -> Policy | None:
+        with turn:
+            return file.in_force().policy
+
+    return policy
+
+
+def _review(reviewer: Reviewer, command: Command) -> CommandAnswer:
+    if command.item is None or command.note is None:
+        return CommandAnswer(done=False, text="names no held item, or no reason")
+    try:
+        if command.kind is CommandKind.RELEASE_HELD:
+            reviewer.release(command.item, by=command.by, note=command.note, remote=True)
+            return CommandAnswer(done=True, text="released")
+        if command.kind is CommandKind.DROP_HELD:
+            reviewer.drop(command.item, by=command.by, note=command.note, remote=True)
+            return CommandAnswer(done=True, text="dropped")
+    except EdgeRuntimeError as error:
+        return CommandAnswer(done=False, text=str(error)[:200])
+    return CommandAnswer(done=False, text=f"this device does not take {command.kind.value}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
