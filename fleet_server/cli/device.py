@@ -8,6 +8,7 @@ import typer
 
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from edge_runtime.errors import ConfigError
+from fleet_server.cli.balance import write_balance
 from fleet_server.cli.client import connected, segment
 from fleet_server.cli.output import clean, say, span, when, write, write_json, write_table
 from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
@@ -106,7 +107,7 @@ def list_(
                 _presence(d, now),
                 d["health"]["ledger"]["queued"] if d["health"] else None,
                 d["held"] or None,
-                None if d["not_after_ms"] is None else f"in {span(d['not_after_ms'] - now)}",
+                None if d["not_after_ms"] is None else _ends(d["not_after_ms"] - now),
                 " ".join(f"{key}={value}" for key, value in sorted(d["labels"].items())) or None,
             )
             for d in found
@@ -268,10 +269,7 @@ def _show(found: Any) -> None:
                 (c["name"], c["state"], c["evaluated"], c["dropped"], round(c["age_ms"]))
                 for c in health["cameras"]
             ),
-            "",
         )
-    from fleet_server.cli.balance import write_balance
-
     write_balance(found["balance"])
 
 

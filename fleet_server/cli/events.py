@@ -16,7 +16,17 @@ from edge_runtime.clock import SystemClock
 from edge_runtime.errors import ConfigError
 from fleet_server.cli.client import FleetClient, connected
 from fleet_server.cli.errors import NotReachable
-from fleet_server.cli.output import clean, say, span, when, write, write_json, write_json_line, write_table
+from fleet_server.cli.output import (
+    clean,
+    say,
+    span,
+    when,
+    when_short,
+    write,
+    write_json,
+    write_json_line,
+    write_table,
+)
 from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
 from fleet_server.cli.values import instant_ms
 from fleet_server.cli.whole_file import WholeFile
@@ -126,11 +136,11 @@ def list_(
         write_json(found)
         return
     write_table(
-        ("#no!", "committed (UTC)!", "device", "camera", "rule", "severity!", "state!"),
+        ("#no!", "committed UTC!", "device", "camera", "rule", "severity!", "state!"),
         (
             (
                 event["id"],
-                when(event["received_ms"]),
+                when_short(event["received_ms"]),
                 event["device"],
                 event["camera"],
                 event["rule"],
@@ -246,18 +256,18 @@ def _times(since: str | None, until: str | None) -> dict[str, Any]:
     }
 
 
-_LINE = "{:<19} {:<14} {:<12} {:<18} {:<8} {}"
-_HEADING = _LINE.format("committed (UTC)", "device", "camera", "rule", "severity", "state")
+_LINE = "{:<14}  {:<14}  {:<12}  {:<14}  {:<8}  {}"
+_HEADING = _LINE.format("committed UTC", "device", "camera", "rule", "severity", "state")
 
 
 def _line(event: Any) -> str:
     return _LINE.format(
-        when(event["received_ms"]) or "",
+        when_short(event["received_ms"]),
         _cut(event["device"], 14),
         _cut(event["camera"], 12),
-        _cut(event["rule"], 18),
+        _cut(event["rule"], 14),
         event["severity"],
-        _cut(event["state"], 11),
+        event["state"],
     )
 
 

@@ -1,7 +1,9 @@
 """How commands print: tables within 80 columns, JSON for programs, and no control character from outside."""
 
 import json
+import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
@@ -38,56 +40,41 @@ def write_json_line(data: Any) -> None:
     write(json.dumps(data, separators=(",", ":"), ensure_ascii=False))
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
-    """A table on stdout; columns whose name begins with `#` are numbers, and stand on the right.
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> None:
+    """A table on stdout.
 
     Args:
-        columns: headings; one that ends in `!` is never cut, others give way on a narrow terminal.
+        columns: headings; `#` in front is a number, `!` at the end is never cut.
         rows: cells; None is shown as a dash.
         empty: what to say on stderr when there is no row.
     """
-    from rich import box
-    from rich.table import Table
+    from fleet_server.cli.table import Column, lay_out
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 1))
-    for name in columns:
-        keep = name.endswith("!")
-        table.add_column(
-            name.strip("#!"),
-            justify="right" if name.startswith("#") else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=None,
-            ratio=None,
-            max_width=None if keep else 28,
-        )
-    any_row = False
-    for row in rows:
-        any_row = True
-        table.add_row(*("-" if cell is None else _escaped(clean(cell)) for cell in row))
-    if not any_row:
-        say(empty)
+    cells = [["-" if cell is None else clean(cell) for cell in row] for row in rows]
+    if not cells:
+        if empty:
+            say(empty)
         return
-    print_rich(table)
+    for line in lay_out([Column.parse(name) for name in columns], cells, width()):
+        write(line)
 
 
-def print_rich(what: Any) -> None:
-    """Anything that rich draws, on stdout; where that is no terminal, 80 columns wide."""
-    from rich.console import Console
-
-    Console(highlight=False, width=None if sys.stdout.isatty() else _width()).print(what)
-
-
-def _width() -> int:
-    import os
-
+def width() -> int:
+    """Cells of the terminal; 80 where there is none."""
+    if sys.stdout.isatty():
+        return max(40, shutil.get_terminal_size((NARROWEST, 24)).columns)
     given = os.environ.get("COLUMNS", "")
-    return int(given) if given.isdecimal() and int(given) >= 20 else NARROWEST
+    return int(given) if given.isdecimal() and 40 <= int(given) <= 1000 else NARROWEST
 
 
 def when(ms: int | None) -> str | None:
     """A time in UTC, to the second."""
     return None if ms is None else f"{datetime.fromtimestamp(ms / 1000, tz=timezone.utc):%Y-%m-%d %H:%M:%S}"
+
+
+def when_short(ms: int) -> str:
+    """A time of the last months in UTC, to the second, without its year."""
+    return f"{datetime.fromtimestamp(ms / 1000, tz=timezone.utc):%m-%d %H:%M:%S}"
 
 
 def span(ms: int) -> str:
@@ -112,7 +99,3 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")

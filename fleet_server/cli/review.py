@@ -16,7 +16,7 @@ from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Release or drop what devices hold.")
 
 Device = Annotated[str | None, typer.Option("--device", metavar="ID", help="Only of this device.")]
-Item = Annotated[str, typer.Argument(metavar="ITEM", help="Key of the item, or enough of its beginning.")]
+Item = Annotated[str, typer.Argument(metavar="ITEM", help="Key of the item, or enough of its end.")]
 Reason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; it goes into the receipt and the audit.")
 ]
@@ -26,6 +26,7 @@ Wait = Annotated[
 ]
 _POLL_S = 0.25
 _SHORTEST = 6
+_SHOWN = 12  # the end of a key is random; its beginning is the time, and alike for many
 
 
 @app.command(name="list")
@@ -45,7 +46,7 @@ def list_(
         return
     now = SystemClock().wall().unix_ns // NS_PER_MS
     write_table(
-        ("item!", "device", "camera", "rule", "class", "#size!", "#ends in!", "asked"),
+        ("item!", "device", "camera", "rule", "class", "#size!", "#ends in!", "asked!"),
         (_row(entry, now) for entry in found),
         "nothing is held that the fleet may know of",
     )
@@ -98,7 +99,7 @@ def _decide(
     if json:
         write_json(command)
     elif command["state"] == "done":
-        say(f"{entry['device']}: {act} of {entry['key'][:12]} done")
+        say(f"{entry['device']}: {act} of {entry['key'][-_SHOWN:]} done")
     elif command["state"] in ("queued", "sent"):
         say(f"{entry['device']} has not answered; it will be asked for an hour (command {command['id']})")
     else:
@@ -112,18 +113,18 @@ def _found(client: FleetClient, item: str, device: str | None) -> Any:
     if len(wanted) < _SHORTEST or not all(digit in "0123456789abcdef" for digit in wanted):
         raise ConfigError(f"ITEM is at least {_SHORTEST} hexadecimal digits of a key in fleet review list")
     held = client.get("/v1/held", device=device, limit=1000)["held"]
-    found = [entry for entry in held if entry["key"].startswith(wanted)]
+    found = [entry for entry in held if entry["key"].endswith(wanted) or entry["key"].startswith(wanted)]
     if not found:
         raise NotFound(f"no device holds an item {wanted}: see fleet review list")
     if len(found) > 1:
-        raise ConfigError(f"{len(found)} items begin with {wanted}: give more of the key, or --device")
+        raise ConfigError(f"{len(found)} items have a key with {wanted}: give more of it, or --device")
     return found[0]
 
 
 def _row(entry: Any, now_ms: int) -> tuple[object, ...]:
     receipt = (entry["item"] or {}).get("receipt", {})
     return (
-        entry["key"][:12],
+        entry["key"][-_SHOWN:],
         entry["device"],
         receipt.get("camera"),
         receipt.get("rule"),

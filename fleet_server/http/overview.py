@@ -122,7 +122,7 @@ def _warnings(session: Session, services: Services, balance: list[EpochBalance])
     found = [
         WarningAnswer(
             subject=epoch.device,
-            text=f"{epoch.unexplained} events of epoch {epoch.epoch[:8]} are unexplained",
+            text=f"{epoch.unexplained} events of epoch {epoch.epoch[-12:]} are unexplained",
         )
         for epoch in balance
         if epoch.unexplained
