@@ -45,8 +45,9 @@ class Leases:
         """They may be handed out again; how many were leased."""
         number = 0
         for seq in seqs:
-            if self.owners.pop(seq, None) is None:
+            if seq not in self.owners:
                 continue
+            del self.owners[seq]
             number += 1
             severity = self.severities.pop(seq)
             self.scan_from[severity] = min(self.scan_from[severity], seq)

@@ -85,9 +85,7 @@ class Outbox:
             _disown(self._lock)
             raise
         self._sweep = upkeep.CropSweep(self._evidence, clock)
-        self._writer = Writer(
-            self._engine.run, self.upkeep_now, period_s=settings.expiry_period_s, clock=clock
-        )
+        self._writer = Writer(self._engine.run, self._upkeep, period_s=settings.expiry_period_s, clock=clock)
         self._committed()
         self._writer.start()
 
@@ -303,6 +301,9 @@ class Outbox:
 
     def upkeep_now(self) -> None:
         """Expire, look after the disk and the spool; the writer's thread does it by itself every period."""
+        self._writer.upkeep_now()
+
+    def _upkeep(self) -> None:
         self._engine.upkeep()
         wall = self._clock.wall()
         job: Job[int] = Job(upkeep.expire_all)

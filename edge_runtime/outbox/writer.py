@@ -78,6 +78,7 @@ class Writer:
         self._jobs: deque[Job[Any]] = deque()
         self._wake = threading.Condition()
         self._stopping = False
+        self._upkeep_wanted: list[threading.Event] = []
         self._thread = threading.Thread(target=self._loop, name="outbox-writer", daemon=True)
 
     def start(self) -> None:
@@ -98,6 +99,20 @@ class Writer:
                 self._wake.notify()
         return job.wait()
 
+    def upkeep_now(self) -> None:
+        """Have the thread do its upkeep, and wait for it.
+
+        Raises:
+            OutboxUnavailable: the outbox is closed.
+        """
+        done = threading.Event()
+        with self._wake:
+            if self._stopping:
+                raise OutboxUnavailable("the outbox is closed")
+            self._upkeep_wanted.append(done)
+            self._wake.notify()
+        done.wait()
+
     def stop(self) -> None:
         """Run what was handed over, and end."""
         with self._wake:
@@ -109,18 +124,21 @@ class Writer:
     def _loop(self) -> None:
         while True:
             with self._wake:
-                if not self._jobs and not self._stopping:
+                if not (self._jobs or self._stopping or self._upkeep_wanted):
                     self._wake.wait(self._period_s)
+                wanted, self._upkeep_wanted = self._upkeep_wanted, []
                 batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), MAX_JOBS))]
-                ending = self._stopping and not batch
+                ending = self._stopping and not (batch or wanted)
             if ending:
                 return
             if batch:
                 self._run_batch(batch)
             now_ns = self._clock.monotonic_ns()
-            if now_ns >= self._due_ns:
+            if wanted or now_ns >= self._due_ns:
                 self._due_ns = now_ns + round(self._period_s * NS_PER_S)
                 self._upkeep()
+            for done in wanted:
+                done.set()
 
     def _run_batch(self, batch: list[Job[Any]]) -> None:
         try:
