@@ -79,6 +79,19 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "enrol",
+        "edge_runtime.cli.enrol",
+        "enrol",
+        "Make this device a member of a fleet.",
+        {
+            "": {
+                0: "enrolled, or already enrolled with this token",
+                1: "refused, not reachable, or another server than the token names; the reason is on stderr",
+                3: "waits for an operator; run it again after `fleet device approve`",
+            }
+        },
+    ),
+    CommandRow(
         "gate",
         "edge_runtime.cli.gate",
         "app",

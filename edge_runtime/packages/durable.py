@@ -86,7 +86,7 @@ def _take_place(staged: Path, target: Path) -> None:
         staged.rename(target)
         sync_directory(target.parent)
         return
-    if _exchange(staged, target):  # the old one now lies under the staged name, to be removed
+    if exchange(staged, target):  # the old one now lies under the staged name, to be removed
         sync_directory(target.parent)
         return
     old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
@@ -102,7 +102,7 @@ def _take_place(staged: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _exchange(first: Path, second: Path) -> bool:
+def exchange(first: Path, second: Path) -> bool:
     """Let two names change places at once; False where the system or the file system cannot.
 
     Python has no call for it: renameat2(2), Linux 3.15 and glibc 2.28.

@@ -21,7 +21,7 @@ def test_replaced_in_one_step(tmp_path: Path) -> None:
 
 
 def test_replaced_without_that_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable, "_exchange", lambda _first, _second: False)
+    monkeypatch.setattr(durable, "exchange", lambda _first, _second: False)
     replaced(tmp_path / "package")
 
 
@@ -30,8 +30,8 @@ def test_two_names_change_places(tmp_path: Path) -> None:
     for folder in (first, second):
         folder.mkdir()
         (folder / folder.name).touch()
-    if durable._exchange(first, second):
+    if durable.exchange(first, second):
         assert (first / "b").exists()
         assert (second / "a").exists()
     with pytest.raises(OSError, match="No such file"):
-        durable._exchange(tmp_path / "none", second)
+        durable.exchange(tmp_path / "none", second)

@@ -249,7 +249,7 @@ def test_no_orphan_is_left_when_the_server_dies(site: Site, number: signal.Signa
 @pytest.mark.trial
 def test_twenty_kills_at_random_moments_lose_nothing_acknowledged(site: Site) -> None:
     one = site.device("dev-1")
-    broker = EmbeddedBroker(replace(settings(site), first_pause_s=0.05), SystemClock())
+    broker = EmbeddedBroker(replace(settings(site), first_pause_s=0.05, settled_s=0), SystemClock())
     try:
         broker.start([site.ingest_user, user_of(one)])
         device = connect(broker, one, clean_session=False)
