@@ -158,12 +158,16 @@ class Delivery:
         chosen = choose(due, ALONE_AFTER)
         if not chosen or (chosen[0].item.severity < CRITICAL and self._pacer.ready_ns(now_ns) > now_ns):
             return None
-        parcel = pack(chosen, self._device, self.epoch, now_ns, self._max_payload)
-        if parcel is None:  # larger than the broker takes: it waits, and expires if that never changes
+        critical = chosen[0].item.severity >= CRITICAL
+        left = self._budget.left(critical=critical)
+        affordable = self._max_payload if left is None else min(self._max_payload, left - OVERHEAD_BYTES)
+        parcel = pack(chosen, self._device, self.epoch, now_ns, affordable)
+        if parcel is None and affordable == self._max_payload:
+            # larger than the broker takes: it waits, and expires if that never changes
             chosen[0].due_ns = now_ns + int(self._retry.cap_s * NS_PER_S)
             return None
-        if not self._budget.claim(len(parcel.payload) + OVERHEAD_BYTES, critical=parcel.critical):
-            self._postpone(parcel, now_ns)
+        if parcel is None or not self._budget.claim(len(parcel.payload) + OVERHEAD_BYTES, critical=critical):
+            self._postpone(chosen, now_ns, critical=critical)
             return None
         return parcel
 
@@ -260,11 +264,11 @@ class Delivery:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _postpone(self, parcel: Parcel, now_ns: int) -> None:
-        """The day's bytes do not pay for this: critical events look again later, others are given back."""
-        if not parcel.critical:
+    def _postpone(self, entries: list[Leased], now_ns: int, *, critical: bool) -> None:
+        """The day's bytes do not pay for these: critical events look again later, others are given back."""
+        if not critical:
             self._too_little = self._budget.left()
-        for entry in parcel.entries:
+        for entry in entries:
             entry.due_ns = now_ns + _BROKE_NS
 
     def _ripe_at(self, entry: Leased) -> int:

@@ -168,6 +168,26 @@ class Uplink:
         """Whether there is a session and the server has answered in it."""
         return self._subscribed and self._delivery.open
 
+    @property
+    def trouble(self) -> str | None:
+        """Why there is no session, a sentence; None while there is one."""
+        return self._line.trouble
+
+    @property
+    def attempts(self) -> int:
+        """To connect, since the process began."""
+        return self._line.attempts
+
+    @property
+    def sessions(self) -> int:
+        """That were established, since the process began."""
+        return self._line.sessions
+
+    @property
+    def delivery_floor(self) -> int:
+        """The least severity that is sent now: 3 once the day's bytes are spent, else 0."""
+        return self._delivery.min_severity
+
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def run(self) -> None:

@@ -147,6 +147,7 @@ class EvidenceUploader:
         online: whether the server answers, as far as the uplink knows; nothing is tried before.
         clock: monotonic time.
         rng: for jitter.
+        look_s: between two looks at what is due.
 
     Attributes:
         done, later, never: attempts by what became of them.
@@ -162,7 +163,9 @@ class EvidenceUploader:
         online: Callable[[], bool],
         clock: Clock,
         rng: random.Random,
+        look_s: float = _IDLE_S,
     ) -> None:
+        self._look_s = look_s
         self._identity, self._settings, self._outbox, self._budget = identity, settings, outbox, budget
         self._online, self._clock, self._rng = online, clock, rng
         self._stop = threading.Event()
@@ -181,9 +184,9 @@ class EvidenceUploader:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        wait_s = _IDLE_S
+        wait_s = self._look_s
         while not self._stop.wait(wait_s):
-            wait_s = _IDLE_S
+            wait_s = self._look_s
             if not self._online():
                 continue
             try:
@@ -208,7 +211,7 @@ class EvidenceUploader:
         }
         ready = [due for due in listed if self._wait(due).next_ns <= now]
         if url is None or not ready:
-            return _IDLE_S
+            return self._look_s
         tls = identity.tls()
         with httpx.Client(
             verify=True if tls is None else tls,
@@ -227,7 +230,7 @@ class EvidenceUploader:
                     return _BROKE_S
                 if self._stop.is_set() or not self._online():
                     break
-        return 0.0 if len(ready) == _LISTED else _IDLE_S
+        return 0.0 if len(ready) == _LISTED else self._look_s
 
     def _book(self, due: EvidenceDue, verdict: Verdict) -> None:
         if verdict is Verdict.DONE:
@@ -235,13 +238,13 @@ class EvidenceUploader:
             self._outbox.evidence_done(due.sha256)
         elif verdict is Verdict.NEVER:
             self.never += 1
-            self._outbox.evidence_failed(due.sha256, True)  # noqa: FBT003 - the outbox's signature
+            self._outbox.evidence_failed(due.sha256, permanent=True)
         elif verdict is Verdict.LATER:
             self.later += 1
             wait = self._wait(due)
             wait.tries += 1
             wait.next_ns = self._clock.monotonic_ns() + retry_ns(_RETRY, wait.tries, self._rng)
-            self._outbox.evidence_failed(due.sha256, False)  # noqa: FBT003 - the outbox's signature
+            self._outbox.evidence_failed(due.sha256, permanent=False)
 
     def _wait(self, due: EvidenceDue) -> _Backoff:
         return self._waits.setdefault(due.sha256, _Backoff())

@@ -4,11 +4,11 @@ It owns no thread and blocks nowhere: the engine tells it what happened and what
 """
 
 import random
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from edge_runtime.clock import NS_PER_S
+from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.protocol.delivery import Presence, PresenceState
 from edge_runtime.protocol.topics import Channel, Topic
 from edge_runtime.telemetry import get_logger
@@ -110,11 +110,12 @@ class Line:
         broker = self._settings.broker or identity.broker
         try:
             tls = identity.tls()
-        except (OSError, ssl.SSLError, ValueError) as error:
-            self._wait(Ended(f"the device's certificate cannot be used: {type(error).__name__}"), 0.0, now_ns)
+        except (EdgeRuntimeError, OSError, ValueError) as error:  # TLS errors are OSError
+            why = str(error) if isinstance(error, EdgeRuntimeError) else type(error).__name__
+            self._wait(Ended(f"the device's certificate cannot be used: {why}"), 0.0, now_ns)
             return
         target = Target(
-            client_id=identity.device,
+            client_id=identity.client_id or identity.device,
             address=broker,
             tls=tls,
             mqtt5=self._speaks_mqtt5(identity),

@@ -61,7 +61,7 @@ class EvidenceQueue(Protocol):
         """The server has it."""
         ...
 
-    def evidence_failed(self, sha256: str, permanent: bool) -> object:  # noqa: FBT001 - the outbox's signature
+    def evidence_failed(self, sha256: str, *, permanent: bool) -> object:
         """The server does not want it, or did not get it this time."""
         ...
 
@@ -72,6 +72,7 @@ class LinkIdentity:
 
     Attributes:
         tls: makes a context with the device's certificate; asked anew for every connect.
+        client_id: under which it speaks to the broker; None is the device's id.
         renew_in_s: seconds until the certificate should be renewed; None where that cannot be said.
     """
 
@@ -80,6 +81,7 @@ class LinkIdentity:
     server_url: str | None
     tls: Callable[[], ssl.SSLContext | None]
     renew_in_s: Callable[[], float | None] = lambda: None
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

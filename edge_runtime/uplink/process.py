@@ -3,8 +3,10 @@
 Exit codes: 0 asked to end, 1 only a new process helps, 2 it cannot be used as it is set up.
 """
 
+import contextlib
 import random
 import signal
+import sys
 import threading
 
 from edge_runtime.clock import Clock, SystemClock
@@ -76,7 +78,7 @@ def run(
     )
     threading.Thread(target=_stop_on_signal, args=(uplink,), name="uplink-signals", daemon=True).start()
     evidence.start()
-    print("ready", flush=True)
+    _say_ready()
     try:
         uplink.run()
     except TooManyHanging:
@@ -84,6 +86,12 @@ def run(
         return 1
     evidence.stop(max(0.1, settings.stop_s / 4))
     return 0
+
+
+def _say_ready() -> None:
+    with contextlib.suppress(OSError):  # nobody listens; the work goes on
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
 
 
 def _stop_on_signal(uplink: Uplink) -> None:

@@ -111,6 +111,14 @@ class ReceiptingPeer:
         """Publish a command."""
         self.send(command.device, Channel.COMMAND, command.encode(), retain=retain)
 
+    def now_ms(self) -> int:
+        """The server's wall clock."""
+        return self._clock.wall().unix_ns // NS_PER_MS
+
+    def send_retained_nothing(self, device: str) -> None:
+        """Make the broker forget what it keeps on a device's command topic."""
+        self.send(device, Channel.COMMAND, b"", retain=True)
+
     def rows(self, device: str) -> dict[bytes, bytes]:
         """Everything committed from a device, over all epochs."""
         with self._lock:
@@ -138,7 +146,7 @@ class ReceiptingPeer:
             accepted=books.ranges(),
             rejected=tuple(self.refuse.values()),
             credit=self.credit,
-            server_ms=self._clock.wall().unix_ns // NS_PER_MS,
+            server_ms=self.now_ms(),
         )
 
     def _on_connect(self, client: mqtt.Client, *_: Any) -> None:

@@ -1,15 +1,9 @@
-"""Uplinks for tests: in a thread over a real outbox, or as processes that can be killed.
+"""Uplinks for tests: in a thread over a real outbox, or as processes that can be killed."""
 
-Run as a program it is the uplink's own process with a certificate of a test's authority instead of an enrolled one:
-`python -m tests.rigs.uplinks --state DIR --settings JSON --party JSON`.
-"""
-
-import argparse
 import json
 import os
 import random
 import signal
-import ssl
 import subprocess
 import sys
 import threading
@@ -18,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edge_runtime.clock import NS_PER_S, SystemClock
+from edge_runtime.clock import NS_PER_MS, NS_PER_S, SystemClock
+from edge_runtime.identity.files import AUTHORITY, CERTIFICATE, KEY, IdentityRecord, save
 from edge_runtime.outbox import Outbox, OutboxClient, OutboxSettings, Submission
 from edge_runtime.protocol import DecisionKind, uuid7
 from edge_runtime.protocol.enrolment import BrokerAddress
@@ -36,7 +31,7 @@ QUICK: dict[str, Any] = {
     "sync_cap_s": 1.0,
     "report_period_s": 0.2,
     "outbox_pause_s": 0.1,
-    "retry_first_s": 0.4,
+    "retry_first_s": 0.25,
     "silence_s": 4.0,
     "connect_timeout_s": 3.0,
 }
@@ -71,6 +66,26 @@ def identity(party: Credentials, host: str, port: int, **changes: Any) -> LinkId
         "tls": party.client_context,
     }
     return LinkIdentity(**{**fields, **changes})
+
+
+def enrol_by_hand(state: StateDirectory, party: Credentials, broker: BrokerAddress, **changes: Any) -> None:
+    """Write what an enrolment would have written."""
+    now_ms = SystemClock().wall().unix_ns // NS_PER_MS
+    fields: dict[str, Any] = {
+        "device": party.name,
+        "client_id": f"{party.name}-5e1f",
+        "server_url": "https://localhost:1",
+        "broker": broker,
+        "not_before_ms": now_ms - 60_000,
+        "not_after_ms": now_ms + 86_400_000,
+        "renew_at_ms": now_ms + 43_200_000,
+    }
+    files = {KEY: party.key, CERTIFICATE: party.certificate, AUTHORITY: party.authority}
+    save(
+        state,
+        {name: path.read_bytes() for name, path in files.items()},
+        IdentityRecord(**{**fields, **changes}),
+    )
 
 
 class ThreadedUplink:
@@ -122,10 +137,8 @@ class DeviceProcesses:
     def __init__(self, folder: Path, party: Credentials, host: str, port: int, **settings: Any) -> None:
         self.state = StateDirectory(folder / "state").ensure()
         self.client = OutboxClient(self.state.outbox_socket, SystemClock())
-        self._settings = json.dumps(
-            {**QUICK, **settings, "broker": {"host": host, "port": port, **settings.get("broker", {})}}
-        )
-        self._party = json.dumps([party.name, str(party.certificate), str(party.key), str(party.authority)])
+        self._settings = json.dumps({**QUICK, **settings})
+        enrol_by_hand(self.state, party, BrokerAddress(host=host, port=port))
         self._logs = folder
         self.outbox: subprocess.Popen[bytes] | None = None
         self.uplink: subprocess.Popen[bytes] | None = None
@@ -136,6 +149,10 @@ class DeviceProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what still runs."""
         self.client.close()
         for process in (self.uplink, self.outbox):
             if process is not None and process.poll() is None:
@@ -154,9 +171,7 @@ class DeviceProcesses:
         self.outbox = self._start("outbox", ["edge_runtime.outbox"])
 
     def start_uplink(self) -> None:
-        self.uplink = self._start(
-            "uplink", ["tests.rigs.uplinks", "--settings", self._settings, "--party", self._party]
-        )
+        self.uplink = self._start("uplink", ["edge_runtime.uplink", "--settings", self._settings])
 
     def kill_outbox(self) -> None:
         self._kill(self.outbox)
@@ -168,7 +183,10 @@ class DeviceProcesses:
         """SIGTERM; the exit code."""
         assert self.uplink is not None
         self.uplink.send_signal(signal.SIGTERM)
-        return self.uplink.wait(10)
+        code = self.uplink.wait(10)
+        assert self.uplink.stdout is not None
+        self.uplink.stdout.close()
+        return code
 
     def put(self, events: Sequence[Submission]) -> list[bytes]:
         """Enqueue over the socket; the keys."""
@@ -194,27 +212,3 @@ class DeviceProcesses:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-
-
-def main() -> int:
-    """The uplink's process, for a party of a test's authority."""
-    from edge_runtime.uplink.process import run
-
-    parser = argparse.ArgumentParser()
-    for name in ("--state", "--settings", "--party"):
-        parser.add_argument(name, required=True)
-    options = parser.parse_args()
-    name, certificate, key, authority = json.loads(options.party)
-
-    def tls() -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=authority)
-        context.load_cert_chain(certificate, key)
-        return context
-
-    settings = UplinkSettings.parse(options.settings)
-    assert settings.broker is not None
-    return run(StateDirectory(Path(options.state)), settings, LinkIdentity(name, settings.broker, None, tls))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

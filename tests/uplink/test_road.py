@@ -102,7 +102,7 @@ def test_an_acknowledged_publication_is_no_delivery(device: ThreadedUplink, peer
     assert wait_until(lambda: device.uplink.online)
     peer.deaf = True
     device.put(submissions(40))
-    assert not wait_until(lambda: device.outbox.status().ledger.queued < 40, 1.5)
+    assert not wait_until(lambda: device.outbox.status().ledger.queued < 40, 0.5)
     peer.deaf = False
     assert settled(device)
 
@@ -116,7 +116,7 @@ def test_credit_bounds_what_is_in_flight_and_none_stops_until_a_sync_brings_some
     assert settled(device)
     device.put(submissions(640))
     before = len(peer.bundles)
-    assert not wait_until(lambda: len(peer.bundles) > before, 0.7)
+    assert not wait_until(lambda: len(peer.bundles) > before, 0.4)
     peer.credit = 2
     assert settled(device)
     assert len(peer.rows(name)) == 641

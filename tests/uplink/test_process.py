@@ -1,0 +1,186 @@
+"""The process itself: exit codes, one sentence for what is wrong, a clean end, the renewal of its certificate."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from edge_runtime.clock import SystemClock
+from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.protocol.enrolment import BrokerAddress
+from edge_runtime.state import StateDirectory
+from edge_runtime.uplink import Hands, LinkIdentity
+from edge_runtime.uplink.enrolled import enrolled
+from tests.rigs.brokers import running_broker, wait_until
+from tests.rigs.fake_receipts import ReceiptingPeer
+from tests.rigs.pki import Pki
+from tests.rigs.uplinks import DeviceProcesses, ThreadedUplink, enrol_by_hand, identity, submission
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+
+
+def uplink(state: Path, settings: str = "{}") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "edge_runtime.uplink", "--state", str(state), "--settings", settings],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        cwd=REPOSITORY,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"), [("{}", "not enrolled"), ('{"profil": 1}', "profil"), ("{", "JSON")]
+)
+def test_what_cannot_be_used_is_one_sentence_and_code_2(tmp_path: Path, settings: str, named: str) -> None:
+    done = uplink(tmp_path, settings)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+
+
+def test_a_damaged_identity_is_told(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).ensure()
+    (state.identity / "identity.json").write_text("{")
+    done = uplink(tmp_path)
+    assert done.returncode in (1, 2)
+    assert "enrol again" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_is_ready_without_a_broker_or_an_outbox_and_ends_at_once(tmp_path: Path) -> None:
+    party = Pki(tmp_path / "pki").device("dev-1")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        contextlib.closing(DeviceProcesses(tmp_path, party, "127.0.0.1", silent.getsockname()[1])) as device,
+    ):
+        device.start_uplink()
+        assert device.terminate_uplink() == 0
+        device.start_outbox()
+        device.start_uplink()
+        connection, _ = silent.accept()  # it shakes hands with nobody now
+        assert device.terminate_uplink() == 0
+        connection.close()
+    assert "Traceback" not in device.log
+
+
+def test_a_hung_uplink_holds_up_no_enqueue(tmp_path: Path) -> None:
+    with running_broker("nats", tmp_path / "broker", ["dev-1"]) as broker:
+        peer = ReceiptingPeer(broker).start()
+        with DeviceProcesses(tmp_path, broker.parties["dev-1"], broker.host, broker.port) as device:
+            device.put([submission()])
+            assert peer.wait_rows("dev-1", 1)
+            assert device.uplink is not None
+            device.uplink.send_signal(signal.SIGSTOP)
+            clock = SystemClock()
+            begin = clock.monotonic_ns()
+            device.put([submission() for _ in range(200)])
+            assert clock.monotonic_ns() - begin < 5e9
+            device.kill_uplink()
+            device.start_uplink()
+            assert peer.wait_rows("dev-1", 201)
+        peer.stop()
+
+
+def test_a_certificate_that_is_due_is_renewed_and_used(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state").ensure()
+    clock = SystemClock()
+    with running_broker("mosquitto", tmp_path / "broker", ["dev-1"]) as broker:
+        peer = ReceiptingPeer(broker).start()
+        address = BrokerAddress(host=broker.host, port=broker.port)
+        enrol_by_hand(state, broker.parties["dev-1"], address, renew_at_ms=0)
+        calls: list[int] = []
+
+        def renew() -> LinkIdentity:
+            calls.append(1)
+            enrol_by_hand(state, broker.pki.device("dev-1"), address)
+            return enrolled(state, clock)
+
+        with ThreadedUplink(tmp_path, enrolled(state, clock), Hands(renew=renew)) as device:
+            assert wait_until(lambda: device.uplink.sessions >= 2 or bool(calls and device.uplink.online))
+            device.put([submission()])
+            assert peer.wait_rows("dev-1", 1)
+            left = device.uplink.identity.renew_in_s()
+            assert left is not None
+            assert left > 40_000
+            assert calls == [1]
+        peer.stop()
+
+
+def test_a_renewal_that_fails_is_said_in_health_and_costs_nothing_else(tmp_path: Path) -> None:
+    tried = threading.Event()
+
+    def renew() -> LinkIdentity:
+        tried.set()
+        raise EdgeRuntimeError("the server does not answer")
+
+    with running_broker("mosquitto", tmp_path / "broker", ["dev-1"]) as broker:
+        peer = ReceiptingPeer(broker).start()
+        who = identity(broker.parties["dev-1"], broker.host, broker.port, renew_in_s=lambda: -1.0)
+        with ThreadedUplink(tmp_path, who, Hands(renew=renew)) as device:
+            device.put([submission()])
+            assert peer.wait_rows("dev-1", 1)
+            assert tried.wait(5)
+            assert wait_until(lambda: any("does not answer" in text for text in device.uplink.sentences()))
+            assert wait_until(
+                lambda: any("could not be renewed" in " ".join(h.degraded) for h in peer.health), 10
+            )
+        peer.stop()
+
+
+def test_a_command_renews_the_certificate(tmp_path: Path) -> None:
+    from edge_runtime.protocol.ids import uuid7
+    from edge_runtime.protocol.operation import Command, CommandKind
+
+    calls: list[int] = []
+    with running_broker("nats", tmp_path / "broker", ["dev-1"]) as broker:
+        peer = ReceiptingPeer(broker).start()
+        who = identity(broker.parties["dev-1"], broker.host, broker.port)
+
+        def renew() -> LinkIdentity:
+            calls.append(1)
+            return who
+
+        with ThreadedUplink(tmp_path, who, Hands(renew=renew)) as device:
+            assert wait_until(lambda: device.uplink.online)
+            now = peer.now_ms()
+            peer.command(
+                Command(
+                    id=uuid7(10**9),
+                    device="dev-1",
+                    kind=CommandKind.RENEW_CERTIFICATE,
+                    issued_ms=now,
+                    expires_ms=now + 60_000,
+                    by="ada",
+                )
+            )
+            assert wait_until(lambda: bool(calls and peer.results))
+            assert peer.results[-1].done
+            assert wait_until(lambda: device.uplink.sessions == 2)
+        peer.stop()
+
+
+def test_settings_on_the_command_line_reach_the_process(tmp_path: Path) -> None:
+    """A setting that only shows outside: the window of one bundle."""
+    with running_broker("nats", tmp_path / "broker", ["dev-1"]) as broker:
+        peer = ReceiptingPeer(broker).start()
+        with DeviceProcesses(
+            tmp_path, broker.parties["dev-1"], broker.host, broker.port, window=1, retry_first_s=5.0
+        ) as device:
+            assert wait_until(lambda: bool(peer.syncs))
+            peer.silent = True
+            device.put([submission(3) for _ in range(200)])
+            assert peer.wait_rows("dev-1", 1)
+            assert not wait_until(lambda: len(peer.bundles) > 1, 0.3)
+            peer.silent = False
+            assert peer.wait_rows("dev-1", 200)
+            assert json.loads(device._settings)["window"] == 1
+        peer.stop()
