@@ -1,12 +1,14 @@
 """One event at a time from a record to a submission: decide, redact, write the receipt. Fails to HOLD."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from edge_runtime.clock import Clock
 from edge_runtime.gate.crops import CropMissing, Crops, store_crop
 from edge_runtime.gate.policy_file import InForce
+from edge_runtime.gate.recall import recall
 from edge_runtime.gate.receipts import approved_body, grant_of, held_body, key_of, receipt_of
-from edge_runtime.gate.redaction import RedactionFailed, Redactor
+from edge_runtime.gate.redaction import RedactionFailed, Redactor, redacted
 from edge_runtime.gate.ring import Waiting
 from edge_runtime.outbox import EvidenceFile, Submission
 from edge_runtime.policy import BudgetBook, Decision, DecisionRequest, decide
@@ -52,6 +54,10 @@ class DecisionDesk:
         self._clock = clock
         self._book = BudgetBook()
         self._log = get_logger()
+
+    def recall(self, receipts: Sequence[bytes]) -> None:
+        """Count what was let go before a restart, so that a crash gives no budget back; newest receipt first."""
+        recall(self._book, receipts, self._clock)
 
     def settle(self, waiting: Waiting, in_force: InForce) -> Decided:
         """What becomes of one event. Never raises for what an event, a crop or a policy holds."""
@@ -104,20 +110,9 @@ class DecisionDesk:
             raise CropMissing("this device keeps no crops")
         data = self._crops.read(event.evidence)
         if decision.evidence is EvidenceMode.REDACTED:
-            data = self._redacted(data)
+            data = redacted(self._redactor, data)
         file = store_crop(data, self._state)
         return grant_of(decision.evidence, file.sha256, file.bytes), file
-
-    def _redacted(self, data: bytes) -> bytes:
-        try:
-            redacted = self._redactor.redact(data)
-        except RedactionFailed:
-            raise
-        except Exception as error:
-            raise RedactionFailed(f"the redactor failed: {type(error).__name__}") from error
-        if not redacted or redacted == data:
-            raise RedactionFailed("the redactor gave nothing, or the crop as it was")
-        return redacted
 
     def _waiting_crop(self, event: EventRecord) -> EvidenceFile | None:
         """A copy of a held event's crop, where it can be had: the ring would soon delete it."""

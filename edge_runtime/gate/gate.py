@@ -13,6 +13,7 @@ from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.gate.crops import Crops
 from edge_runtime.gate.desk import Decided, DecisionDesk
 from edge_runtime.gate.policy_file import PolicyFile, note_policy_place
+from edge_runtime.gate.recall import MOST
 from edge_runtime.gate.redaction import Redactor, WholeBlur
 from edge_runtime.gate.ring import HandOverRing, Waiting
 from edge_runtime.gate.tally import GateStatus, Tally, notices
@@ -35,6 +36,14 @@ class OutboxPort(Protocol):
 
     def put(self, submissions: Sequence[Submission], /) -> Sequence[PutResult]:
         """Hand over; returns after the commit.
+
+        Raises:
+            OutboxError: it is away, or cannot do so now.
+        """
+        ...
+
+    def decisions(self, limit: int, /) -> Sequence[bytes]:
+        """The newest decision receipts, encoded, newest first.
 
         Raises:
             OutboxError: it is away, or cannot do so now.
@@ -153,6 +162,29 @@ class Gate:
     # ---- the gate's thread
 
     def _run(self) -> None:
+        if self._recalled():
+            self._decide()
+
+    def _recalled(self) -> bool:
+        """Whether the budgets of before a restart could be read back; until then nothing is decided."""
+        wait_s = _RETRY_FIRST_S
+        while True:
+            try:
+                self._desk.recall(self._outbox.decisions(MOST))
+            except OutboxError:
+                self._away(away=True)
+            except Exception as error:  # noqa: BLE001 - without a past the budgets begin full, and that is said
+                self._log.error("budgets not read back", kind=type(error).__name__)
+                return True
+            else:
+                self._away(away=False)
+                return True
+            if self._give_up.wait(wait_s):
+                self._complete = False
+                return False
+            wait_s = min(wait_s * 2, _RETRY_MOST_S)
+
+    def _decide(self) -> None:
         while not self._give_up.is_set():
             waiting = self._ring.take(_BATCH, _LOOK_S)
             in_force = self._policy.in_force()

@@ -44,6 +44,23 @@ class Redactor(Protocol):
         ...
 
 
+def redacted(redactor: Redactor, jpeg: bytes) -> bytes:
+    """What a redactor makes of a crop, whatever goes wrong in it.
+
+    Raises:
+        RedactionFailed: it failed in any way, gave nothing, or gave the crop as it was.
+    """
+    try:
+        result = redactor.redact(jpeg)
+    except RedactionFailed:
+        raise
+    except Exception as error:
+        raise RedactionFailed(f"the redactor failed: {type(error).__name__}") from error
+    if not result or result == jpeg:
+        raise RedactionFailed("the redactor gave nothing, or the crop as it was")
+    return result
+
+
 class WholeBlur:
     """Leaves a few coarse cells of colour of the whole crop: where it was bright, and of which colour.
 

@@ -12,7 +12,7 @@ from edge_runtime.clock import NS_PER_MS, Clock
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.gate.crops import CropMissing, read_crop, store_crop
 from edge_runtime.gate.receipts import approved_body, grant_of, key_of, receipt_of
-from edge_runtime.gate.redaction import RedactionFailed, Redactor, WholeBlur
+from edge_runtime.gate.redaction import RedactionFailed, Redactor, WholeBlur, redacted
 from edge_runtime.outbox import EvidenceFile, HeldEntry, HeldItem, PutResult, Submission
 from edge_runtime.policy import (
     Decision,
@@ -244,9 +244,10 @@ class Reviewer:
         file = item.evidence
         if file is None:
             raise CropMissing("no crop waits beside this item; release it without --evidence")
+        # What the person looked at must be what leaves: the file is held against its digest once more.
+        data = read_crop(self._state.evidence_file(file.sha256), file.sha256, file.bytes)
         if mode is EvidenceMode.REDACTED:
-            data = read_crop(self._state.evidence_file(file.sha256), file.sha256, file.bytes)
-            file = store_crop(self._redactor.redact(data), self._state)
+            file = store_crop(redacted(self._redactor, data), self._state)
         return grant_of(mode, file.sha256, file.bytes), file
 
     def _item(self, key: str) -> HeldItem:

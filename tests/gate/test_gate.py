@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from edge_runtime.clock import NS_PER_S, WallLabel
 from edge_runtime.gate import CropFolder, Gate, GateSettings, PolicyFile, RedactionFailed, WholeBlur
 from edge_runtime.outbox import NotAccepted, Put, PutResult
 from edge_runtime.protocol import DecisionKind, EventRecord, EvidenceMode, Reason
@@ -273,11 +274,10 @@ def _settle(bench: Bench) -> None:
 
 
 def test_while_the_outbox_is_away_events_wait_and_the_overflow_is_counted(bench: Bench) -> None:
-    bench.outbox.away = True
     bench.settings = GateSettings(ring_events=10)
-    bench.open()
-    assert bench.gate.write(event(bench.clock, id="first"))
-    assert bench.outbox.called.wait(10)
+    bench.open().see(event(bench.clock, id="before"))
+    bench.outbox.away = True
+    bench.see(event(bench.clock, id="under way"))
     written = [bench.gate.write(event(bench.clock, id=f"e{number}")) for number in range(25)]
     assert written == [True] * 10 + [False] * 15
     _until(lambda: bench.gate.status().outbox_away)
@@ -286,10 +286,10 @@ def test_while_the_outbox_is_away_events_wait_and_the_overflow_is_counted(bench:
     )  # in the place of a lesser one
     bench.outbox.away = False
     assert bench.gate.close(20.0)
-    assert len(bench.outbox.submissions) == 11
+    assert len(bench.outbox.submissions) == 12
     assert bench.outbox.lost == {NotAccepted.HAND_OVER.value: 16}
     assert bench.gate.status().overflowed == 16
-    assert bench.outbox.receipts()[1].severity.value == "critical"  # first after what was under way
+    assert bench.outbox.receipts()[2].severity.value == "critical"  # first after what was under way
 
 
 def test_an_outbox_that_never_comes_back_ends_the_wait_at_close(bench: Bench) -> None:
@@ -398,3 +398,53 @@ def test_a_canary_in_content_is_in_no_log_receipt_notice_or_status(
     names = [path.name for path in bench.state.evidence.iterdir()]
     assert canary not in "\n".join([*said, *names])
     assert canary.encode() not in receipts
+
+
+def _restarted(bench: Bench) -> list[tuple[DecisionKind, tuple[Reason, ...]]]:
+    """Another gate, as after a crash, on the same outbox sees one more event."""
+    limited = POLICY.replace("evidence: redacted", "budget: {events_per_hour: 2}\n    coalesce: 30")
+    bench.open(limited).see(event(bench.clock, id=f"event-{len(bench.outbox.submissions)}"))
+    return bench.reasons()
+
+
+def test_a_restart_gives_no_budget_back(bench: Bench) -> None:
+    answers = []
+    for seconds in (0, 10, 40, 40, 3700):
+        bench.clock.pass_s(seconds)
+        answers.append(_restarted(bench)[-1])
+    assert answers == [
+        (DecisionKind.SEND, (Reason.PERMITTED,)),
+        (DecisionKind.KEEP, (Reason.COALESCED,)),
+        (DecisionKind.SEND, (Reason.PERMITTED,)),
+        (DecisionKind.HOLD, (Reason.EVENT_BUDGET_SPENT,)),
+        (DecisionKind.SEND, (Reason.PERMITTED,)),
+    ]
+
+
+def test_after_a_reboot_decisions_are_dated_by_a_clock_that_was_right(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Rebooted(FakeClock):
+        def wall(self) -> WallLabel:
+            return WallLabel(self.unix_ns, self.synced, "another-boot")
+
+    for _ in range(2):
+        assert _restarted(bench)[-1][0] is DecisionKind.SEND
+        bench.clock.pass_s(60)
+    right = Rebooted(now_ns=5 * NS_PER_S, unix_ns=bench.clock.unix_ns)
+    bench.clock = right
+    assert _restarted(bench)[-1] == (DecisionKind.HOLD, (Reason.EVENT_BUDGET_SPENT,))
+    bench.clock = Rebooted(now_ns=5 * NS_PER_S, unix_ns=0, synced=False)
+    assert _restarted(bench)[-1][0] is DecisionKind.SEND
+
+
+def test_until_the_past_is_read_back_nothing_is_decided(bench: Bench) -> None:
+    bench.outbox.away = True
+    bench.open()
+    bench.gate.write(event(bench.clock))
+    assert bench.outbox.called.wait(10)
+    assert bench.gate.status().decided == {}
+    _until(lambda: bench.gate.status().outbox_away)
+    bench.outbox.away = False
+    assert bench.reasons() == [(DecisionKind.SEND, (Reason.PERMITTED,))]
+    assert not bench.gate.status().outbox_away

@@ -105,6 +105,12 @@ class PortOutbox:
             raise ValueError("poison")
         return [self._take(item) for item in submissions]
 
+    def decisions(self, limit: int) -> list[bytes]:
+        self.called.set()
+        if self.away:
+            raise OutboxUnavailable("away")
+        return [item.receipt for item in reversed(self.submissions)][:limit]
+
     def count_not_accepted(self, reason: NotAccepted, count: int) -> None:
         if self.away:
             raise OutboxUnavailable("away")
