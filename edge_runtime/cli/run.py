@@ -90,7 +90,7 @@ def run(
         recorders = _recorders(loaded, models, annotate, sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
-        road = _delivery(loaded, state)
+        road = _delivery(loaded, state, numbers)
         sinks: list[EventSink] = [*files, *([road] if road else [])]
         node = Node(loaded, models, sinks=sinks, observers=recorders, metrics=numbers, max_frames=max_frames)
         stopper.attach(node.request_stop)
@@ -121,7 +121,7 @@ def run(
     return 0
 
 
-def _delivery(loaded: "LoadedConfig", state: Path | None) -> "Delivery | None":
+def _delivery(loaded: "LoadedConfig", state: Path | None, numbers: "Metrics | None") -> "Delivery | None":
     """The way out, where the configuration has one."""
     if loaded.config.delivery is None:
         if state is not None:
@@ -130,7 +130,7 @@ def _delivery(loaded: "LoadedConfig", state: Path | None) -> "Delivery | None":
     from edge_runtime.clock import SystemClock
     from edge_runtime.node.delivery import Delivery, state_of
 
-    return Delivery(loaded, state_of(loaded, state), SystemClock())
+    return Delivery(loaded, state_of(loaded, state), SystemClock(), numbers)
 
 
 def _written(

@@ -25,6 +25,7 @@ from edge_runtime.outbox import OutboxClient, OutboxError, OutboxStatus
 from edge_runtime.protocol import EventRecord
 from edge_runtime.state import ENVIRONMENT, StateDirectory
 from edge_runtime.telemetry import get_logger
+from edge_runtime.telemetry.metrics import Metrics
 
 OUTBOX, UPLINK = "outbox", "uplink"
 
@@ -75,15 +76,19 @@ class Delivery:
         loaded: a configuration with a `delivery` section.
         state: where everything lies that survives a restart.
         clock: time.
+        metrics: told what the outbox counts, if given.
 
     Raises:
         ConfigError: the state directory cannot be used.
         PackageError, BackendError: the model that redacts crops cannot be used.
     """
 
-    def __init__(self, loaded: LoadedConfig, state: StateDirectory, clock: Clock) -> None:
+    def __init__(
+        self, loaded: LoadedConfig, state: StateDirectory, clock: Clock, metrics: Metrics | None = None
+    ) -> None:
         config = loaded.config.delivery or DeliveryConfig()
         self._state, self._clock = state.ensure(), clock
+        self._metrics = metrics
         self._log = get_logger()
         self._ending = threading.Event()
         self._board: threading.Thread | None = None
@@ -91,8 +96,9 @@ class Delivery:
         self._processes = ProcessTable(process_rows(loaded, state), clock)
         self._client = OutboxClient(state.outbox_socket, clock, _CALL_S)
         evidence = loaded.config.evidence
+        self._gates_client = OutboxClient(state.outbox_socket, clock, _CALL_S)
         self._gate = Gate(
-            OutboxClient(state.outbox_socket, clock, _CALL_S),
+            self._gates_client,
             PolicyFile(loaded.resolve(config.policy) if config.policy else state.policy, clock),
             state,
             crops=None if evidence is None else CropFolder(loaded.resolve(evidence.directory)),
@@ -114,7 +120,7 @@ class Delivery:
             )
         self._processes.start()
         self._gate.start()
-        self._board = threading.Thread(target=self._report_cameras, args=(run,), name="cameras", daemon=True)
+        self._board = threading.Thread(target=self._report, args=(run,), name="report", daemon=True)
         self._board.start()
 
     def write(self, event: EventRecord) -> bool:
@@ -138,18 +144,36 @@ class Delivery:
         if is_enrolled(self._state):
             self._drain()
         snapshot = self.snapshot()
+        if self._metrics is not None:
+            self._export(self._metrics, snapshot)
         self._ending.set()
         self._processes.stop()
         if self._board is not None:
             self._board.join(_CALL_S)
         self._redactor.close()
+        self._gates_client.close()
+        self._client.close()
         return snapshot
 
-    def _report_cameras(self, run: Callable[[], RunSnapshot]) -> None:
+    def _report(self, run: Callable[[], RunSnapshot]) -> None:
         while not self._ending.wait(PERIOD_S):
             # a full disk: the device's health goes without its cameras
             with contextlib.suppress(OSError):
                 write_board(self._state, run(), self._clock)
+            if self._metrics is not None:
+                self._export(self._metrics, self.snapshot())
+
+    def _export(self, metrics: Metrics, snapshot: DeliverySnapshot) -> None:
+        for process in snapshot.processes:
+            metrics.process(process.name, process.restarts)
+        outbox = snapshot.outbox
+        if outbox is not None:
+            metrics.outbox(
+                outbox.ledger.model_dump(exclude={"v"}),
+                balanced=outbox.ledger.balances,
+                not_accepted=outbox.not_accepted,
+                held=outbox.held,
+            )
 
     def _drain(self) -> None:
         deadline = self._clock.monotonic_ns() + int(DRAIN_S * NS_PER_S)

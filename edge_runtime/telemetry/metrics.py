@@ -94,6 +94,22 @@ class Metrics:
         )
         self._decoded = Counter("edge_source_decoded", "Frames decoded", ["camera"], registry=registry)
         self._evidence = Gauge("edge_evidence_bytes", "Size of the evidence ring on disk", registry=registry)
+        self._outbox = Gauge(
+            "edge_outbox_events",
+            "Accepted events by where they are or how they ended; balanced when fates add up to accepted",
+            ["fate"],
+            registry=registry,
+        )
+        self._balanced = Gauge(
+            "edge_outbox_balanced", "1 while accepted equals queued and all fates together", registry=registry
+        )
+        self._not_accepted = Gauge(
+            "edge_outbox_not_accepted", "Events that the outbox did not take", ["reason"], registry=registry
+        )
+        self._held = Gauge("edge_gate_held", "Events that wait for a person", registry=registry)
+        self._process_restarts = Gauge(
+            "edge_process_restarts", "Starts after the first one", ["process"], registry=registry
+        )
         self._build = Gauge(
             "edge_build_info", "What runs", ["version", "python", "machine", "config"], registry=registry
         )
@@ -142,6 +158,21 @@ class Metrics:
     def evidence(self, size_bytes: int) -> None:
         """The evidence ring holds `size_bytes`."""
         self._evidence.set(size_bytes)
+
+    def outbox(
+        self, fates: Mapping[str, int], *, balanced: bool, not_accepted: Mapping[str, int], held: int
+    ) -> None:
+        """What the outbox counts: `accepted`, `queued` and every fate by name, and what stands beside them."""
+        for fate, count in fates.items():
+            self._outbox.labels(fate).set(count)
+        self._balanced.set(float(balanced))
+        for reason, count in not_accepted.items():
+            self._not_accepted.labels(reason).set(count)
+        self._held.set(held)
+
+    def process(self, name: str, restarts: int) -> None:
+        """A process beside perception was started `restarts` times after its first start."""
+        self._process_restarts.labels(name).set(restarts)
 
     def expose(self) -> bytes:
         """All metrics in the Prometheus text format."""

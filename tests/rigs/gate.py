@@ -10,11 +10,12 @@ from typing import Any
 import cv2
 import numpy as np
 
+from edge_runtime.clock import Clock
 from edge_runtime.outbox import NotAccepted, OutboxUnavailable, Put, PutResult, Submission
 from edge_runtime.protocol import DataClass, DecisionKind, EventRecord, EvidenceRef
 from edge_runtime.protocol.decision import DecisionReceipt
 from edge_runtime.protocol.delivery import ApprovedEvent
-from tests.rigs.events import CONFIG, MODEL, FakeClock
+from tests.rigs.events import CONFIG, MODEL
 
 POLICY = """\
 name: site
@@ -32,7 +33,7 @@ remote_review: {classes: [internal]}
 """
 
 
-def event(clock: FakeClock, **changes: Any) -> EventRecord:
+def event(clock: Clock, **changes: Any) -> EventRecord:
     """An event of class internal and severity warning, captured just now."""
     wall = clock.wall()
     at = {
