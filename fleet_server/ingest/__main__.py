@@ -6,6 +6,7 @@ Exit codes: 0 ended cleanly, 1 the database or a certificate cannot be used, 2 i
 """
 
 import argparse
+import gc
 import secrets
 import signal
 import ssl
@@ -120,6 +121,9 @@ def _serve(settings: ServerSettings, number: int) -> int:
     chores = Chores(settings, store, session, intake, metrics=metrics, clock=clock, worker=number)
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda _number, _frame: worker.stop())
+    # Events make no cycles, but many objects: with the default thresholds the collector takes a fifth of the time.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
     session.start()
     chores.start()
     try:

@@ -4,6 +4,7 @@ A repeated key with the same body from the same device is the same event, and ge
 body, or from another device, it is a conflict: nobody can overwrite or claim an event of somebody else.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,10 @@ from fleet_server.storage.writing import chunks, insert, table
 
 _EVENTS = table(EventRow)
 _EVIDENCE = table(EvidenceRow)
+_COLUMNS = (
+    *("key", "device", "epoch", "seq", "event", "revision", "state", "kind", "rule", "camera", "severity"),
+    *("data_class", "at_ms", "synced", "received_ms", "evidence_sha256", "body_sha256", "body"),
+)
 _CONFLICT = Refusal(RejectionCode.KEY_CONFLICT, permanent=True, text="another event has this key")
 
 
@@ -48,6 +53,9 @@ class Verdict:
     inserted: bool = False
 
 
+_INSERTED = Verdict(None, inserted=True)
+
+
 @dataclass(frozen=True, slots=True)
 class _Stored:
     device: str
@@ -63,7 +71,7 @@ def store_events(connection: Connection, offers: Sequence[Offer], received_ms: i
     """
     stored = _lookup(connection, [offer.candidate.key for offer in offers if offer.refusal is not None])
     leaders: dict[bytes, int] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for place, offer in enumerate(offers):
         event, candidate = offer.candidate.event, offer.candidate
         if offer.refusal is None and event is not None and candidate.key not in leaders:
@@ -71,15 +79,15 @@ def store_events(connection: Connection, offers: Sequence[Offer], received_ms: i
             rows.append(_row(offer, event, received_ms))
     if rows:
         newest = connection.scalar(select(func.max(_EVENTS.c.id))) or 0
-        statement = insert(connection, _EVENTS).on_conflict_do_nothing(index_elements=["key"])
-        if connection.execute(statement, rows).rowcount == len(rows):
-            fresh = {
+        if connection.exec_driver_sql(_insert_sql(connection.dialect.name), rows).rowcount != len(rows):
+            stored |= _lookup(connection, list(leaders), newest)
+        elif len(rows) == len(offers):
+            return [_INSERTED] * len(offers)
+        else:
+            stored |= {
                 key: _Stored(offers[place].device, offers[place].candidate.digest, is_new=True)
                 for key, place in leaders.items()
             }
-        else:
-            fresh = _lookup(connection, list(leaders), newest)
-        stored = fresh | {key: found for key, found in stored.items() if key not in fresh}
     return [_verdict(offer, place, stored, leaders) for place, offer in enumerate(offers)]
 
 
@@ -130,25 +138,34 @@ def _verdict(offer: Offer, place: int, stored: dict[bytes, _Stored], leaders: di
     return Verdict(offer.refusal or _CONFLICT)
 
 
-def _row(offer: Offer, event: NewEvent, received_ms: int) -> dict[str, Any]:
+@functools.cache
+def _insert_sql(dialect: str) -> str:
+    """The statement for whole tuples: SQLAlchemy's own work on named values is a third of an insert's time."""
+    mark = "?" if dialect == "sqlite" else "%s"
+    places = ", ".join([mark] * len(_COLUMNS))
+    return f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({places}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
+
+
+def _row(offer: Offer, event: NewEvent, received_ms: int) -> tuple[Any, ...]:
+    """The values of `_COLUMNS`."""
     candidate = offer.candidate
-    return {
-        "key": candidate.key,
-        "device": offer.device,
-        "epoch": offer.epoch,
-        "seq": candidate.seq,
-        "event": event.event,
-        "revision": event.revision,
-        "state": event.state,
-        "kind": event.kind,
-        "rule": event.rule,
-        "camera": event.camera,
-        "severity": event.severity,
-        "data_class": event.data_class,
-        "at_ms": event.at_ms,
-        "synced": event.synced,
-        "received_ms": received_ms,
-        "evidence_sha256": event.grant.sha256 if event.grant is not None else None,
-        "body_sha256": candidate.digest,
-        "body": candidate.body,
-    }
+    return (
+        candidate.key,
+        offer.device,
+        offer.epoch,
+        candidate.seq,
+        event.event,
+        event.revision,
+        event.state,
+        event.kind,
+        event.rule,
+        event.camera,
+        event.severity,
+        event.data_class,
+        event.at_ms,
+        event.synced,
+        received_ms,
+        event.grant.sha256 if event.grant is not None else None,
+        candidate.digest,
+        candidate.body,
+    )

@@ -21,7 +21,7 @@ from edge_runtime.protocol.delivery import (
 )
 from edge_runtime.protocol.operation import CommandResult, Health, HeldList
 from edge_runtime.protocol.topics import Channel, Topic
-from edge_runtime.protocol.vocabulary import DataClass, DecisionKind, EvidenceMode
+from edge_runtime.protocol.vocabulary import DataClass, DecisionKind, EvidenceMode, Severity
 from edge_runtime.protocol.wire import WireError, WireFault
 from fleet_server.ingest.parcels import (
     Arrival,
@@ -44,6 +44,9 @@ from fleet_server.settings import ServerSettings
 _MAX_REVISION = (1 << 31) - 1
 _DAY_MS = 24 * 3600 * 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_RANKS = {severity: severity.rank for severity in Severity}
+_MORE_CAREFUL = {(one, other): one.at_least(other) for one in DataClass for other in DataClass}
+"""Looked up for every event; computing a rank costs 4 us."""
 
 
 class _NotOurs(Exception):
@@ -201,8 +204,8 @@ def _columns(approved: ApprovedEvent, rules: Rules) -> NewEvent:
         kind=event.kind,
         rule=event.rule,
         camera=event.camera,
-        severity=event.severity.rank,
-        data_class=event.data_class.at_least(decision.data_class).value,
+        severity=_RANKS[event.severity],
+        data_class=_MORE_CAREFUL[event.data_class, decision.data_class].value,
         at_ms=_wall_ms(event.at.wall),
         synced=event.at.synced,
         grant=grant,
@@ -217,7 +220,7 @@ def _permission(approved: ApprovedEvent, rules: Rules) -> Refusal | None:
         return _not_permitted("the decision is about another event")
     if rules.recipient not in decision.recipients:
         return _not_permitted("the decision does not name this server as a recipient")
-    data_class = event.data_class.at_least(decision.data_class)
+    data_class = _MORE_CAREFUL[event.data_class, decision.data_class]
     if data_class not in rules.accepts:
         return _not_permitted(f"this server takes nothing of class {data_class.value}")
     if rules.purposes is not None and decision.purpose not in rules.purposes:

@@ -425,7 +425,7 @@ def test_a_defect_of_ours_stops_one_event_and_no_other(
     good, bad = device.item(), device.item(event={"camera": "odd"})
     real = event_log._row
 
-    def row(offer: event_log.Offer, event: NewEvent, received_ms: int) -> dict[str, Any]:
+    def row(offer: event_log.Offer, event: NewEvent, received_ms: int) -> tuple[Any, ...]:
         if event.camera == "odd":
             raise KeyError("a defect")
         return real(offer, event, received_ms)

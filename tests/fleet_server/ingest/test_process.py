@@ -33,7 +33,7 @@ OTHER_PAIRS = [("nats", "postgresql"), ("mosquitto", "sqlite")]
     ]
 )
 def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A broker and a database; every broker and every database in the short form, every combination in the trials."""
+    """A broker and a database: each of them in the short form, every combination in the trials."""
     found: tuple[str, str] = request.param
     return found
 
