@@ -122,6 +122,9 @@ def release(
         list[str] | None,
         typer.Option("--to", metavar="NAME", help="Recipient; all that accept its class when not given."),
     ] = None,
+    purpose: Annotated[
+        str | None, typer.Option(help="What they may use it for; their first purpose when not given.")
+    ] = None,
     evidence: Annotated[Crop, typer.Option(help="How much of its crop goes with it.")] = Crop.NONE,
     stated_class: Annotated[
         Class | None, typer.Option("--class", help="What it is, where its class is unknown.")
@@ -140,6 +143,7 @@ def release(
             by=by,
             note=reason,
             to=to or (),
+            purpose=purpose,
             evidence=EvidenceMode(evidence.value),
             stated_class=chosen,
         )

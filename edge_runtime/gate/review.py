@@ -146,6 +146,7 @@ class Reviewer:
         by: str,
         note: str,
         to: Sequence[str] = (),
+        purpose: str | None = None,
         evidence: EvidenceMode = EvidenceMode.NONE,
         stated_class: DataClass | None = None,
         remote: bool = False,
@@ -156,7 +157,8 @@ class Reviewer:
             key: of the item, 32 hexadecimal digits.
             by: name of the person who decides.
             note: that person's reason.
-            to: recipients; all that accept its class when empty.
+            to: recipients; all that accept its class and take the purpose when empty.
+            purpose: what they may use it for; the first of the first recipient when None.
             evidence: how much of its crop goes with it.
             stated_class: what a person at the device says an item of unknown class is.
             remote: it is a command of the fleet server.
@@ -176,6 +178,7 @@ class Reviewer:
                 held.data_class,
                 self._policy(),
                 to=to,
+                purpose=purpose,
                 evidence=evidence,
                 stated_class=stated_class,
                 remote=remote,

@@ -45,6 +45,7 @@ def release_decision(
     policy: Policy | None,
     *,
     to: Sequence[str] = (),
+    purpose: str | None = None,
     evidence: EvidenceMode = EvidenceMode.NONE,
     stated_class: DataClass | None = None,
     remote: bool = False,
@@ -54,7 +55,8 @@ def release_decision(
     Args:
         data_class: of the held item.
         policy: in force.
-        to: recipients; all that accept the class when empty.
+        to: recipients; all that accept the class and take the purpose when empty.
+        purpose: what they may use it for; the first purpose of the first recipient when None.
         evidence: how much of the crop may leave.
         stated_class: what a person at the device says an item of unknown class is.
         remote: it comes from the fleet server.
@@ -83,25 +85,34 @@ def release_decision(
         raise ReviewRefused(
             f"the policy lets a remote review release {most} of the crop, not {evidence.value}"
         )
+    recipients, purpose = _recipients(data_class, policy, to, purpose)
     return Decision(
         DecisionKind.SEND,
         (Reason.RELEASED_BY_PERSON,),
         data_class,
-        recipients=_recipients(data_class, policy, to),
+        recipients=recipients,
+        purpose=purpose,
         evidence=evidence,
         policy=policy.digest,
     )
 
 
-def _recipients(data_class: DataClass, policy: Policy, to: Sequence[str]) -> tuple[str, ...]:
-    accepting = tuple(name for name, who in policy.recipients.items() if data_class in who.accepts)
+def _recipients(
+    data_class: DataClass, policy: Policy, to: Sequence[str], purpose: str | None
+) -> tuple[tuple[str, ...], str]:
+    accepting = [name for name, who in policy.recipients.items() if data_class in who.accepts]
     for name in to:
         if name not in policy.recipients:
             known = ", ".join(policy.recipients) or "none"
             raise ReviewRefused(f"there is no recipient named {name}; recipients are {known}")
         if name not in accepting:
             raise ReviewRefused(f"{name} does not accept {data_class.value}")
-    chosen = tuple(dict.fromkeys(to)) or accepting
+    chosen = list(dict.fromkeys(to)) or accepting
     if not chosen:
         raise ReviewRefused(f"no recipient of the policy accepts {data_class.value}")
-    return chosen[:16]
+    wanted = policy.recipients[chosen[0]].purposes[0] if purpose is None else purpose
+    taking = tuple(name for name in chosen if wanted in policy.recipients[name].purposes)
+    if not taking or (to and len(taking) < len(chosen)):
+        refusing = next(name for name in chosen if name not in taking)
+        raise ReviewRefused(f"{refusing} does not take the purpose {wanted}")
+    return taking[:16], wanted

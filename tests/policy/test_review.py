@@ -14,9 +14,9 @@ POLICY = Policy.model_validate(
             "fleet": {
                 "place": "organisation",
                 "accepts": ["public", "internal", "confidential"],
-                "purposes": ["x"],
+                "purposes": ["safety", "operations"],
             },
-            "vendor": {"place": "cloud", "accepts": ["public"], "purposes": ["x"]},
+            "vendor": {"place": "cloud", "accepts": ["public"], "purposes": ["training", "safety"]},
         },
         "remote_review": {"classes": ["internal"], "evidence": "redacted"},
     }
@@ -29,7 +29,12 @@ def test_a_release_goes_to_all_who_accept_the_class() -> None:
     assert decision.reasons == (Reason.RELEASED_BY_PERSON,)
     assert decision.recipients == ("fleet",)
     assert decision.policy == POLICY.digest
-    assert release_decision(DataClass.PUBLIC, POLICY, to=["vendor"]).recipients == ("vendor",)
+    assert decision.purpose == "safety"
+    vendor = release_decision(DataClass.PUBLIC, POLICY, to=["vendor"])
+    assert (vendor.recipients, vendor.purpose) == (("vendor",), "training")
+    both = release_decision(DataClass.PUBLIC, POLICY)
+    assert (both.recipients, both.purpose) == (("fleet", "vendor"), "safety")
+    assert release_decision(DataClass.PUBLIC, POLICY, purpose="training").recipients == ("vendor",)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +46,8 @@ def test_a_release_goes_to_all_who_accept_the_class() -> None:
         (DataClass.RESTRICTED, {}, "no recipient"),
         (DataClass.INTERNAL, {"to": ["vendor"]}, "does not accept"),
         (DataClass.INTERNAL, {"to": ["nobody"]}, "no recipient named"),
+        (DataClass.INTERNAL, {"purpose": "training"}, "does not take the purpose training"),
+        (DataClass.PUBLIC, {"to": ["fleet", "vendor"], "purpose": "operations"}, "vendor does not take"),
         (DataClass.CONFIDENTIAL, {"remote": True}, "no remote review"),
         (DataClass.UNKNOWN, {"remote": True}, "no remote review"),
         (DataClass.UNKNOWN, {"remote": True, "stated_class": DataClass.INTERNAL}, "no remote review"),
