@@ -53,16 +53,33 @@ def test_commands_that_the_readme_names_exist() -> None:
     assert named <= {row.name for row in COMMANDS}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_a_newcomers_recipe_installs_what_its_commands_need(page: str) -> None:
-    text = (REPOSITORY / page).read_text()
-    (recipe,) = [
-        block for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S) if "pip install" in block
-    ]
+RECIPES = [
+    (
+        "README.md",
+        "device/bin/edge-runtime model import",
+        {"device", "models"},
+    ),  # which needs the onnx package
+    ("docs/index.md", "device/bin/edge-runtime model import", {"device", "models"}),
+    ("README.md", "server/bin/fleet serve", {"server"}),
+]
+
+
+@pytest.mark.parametrize(("page", "command", "needed"), RECIPES)
+def test_a_newcomers_recipe_installs_what_its_commands_need(
+    page: str, command: str, needed: set[str]
+) -> None:
+    blocks = re.findall(r"^```\n(.*?)^```", (REPOSITORY / page).read_text(), re.M | re.S)
+    (recipe,) = [block for block in blocks if "pip install" in block and command in block]
     extras = re.search(r"edge-fleet-runtime\[([a-z,]+)\] @", recipe)
     assert extras is not None
-    assert "device/bin/edge-runtime model import" in recipe
-    assert {"device", "models"} <= set(extras.group(1).split(","))  # importing a model needs the onnx package
+    assert needed <= set(extras.group(1).split(","))
+
+
+def test_fleet_commands_that_the_readme_names_exist() -> None:
+    from fleet_server.cli.commands import COMMANDS
+
+    named = set(re.findall(r"(?:bin/|`)fleet ([a-z]+)", (REPOSITORY / "README.md").read_text()))
+    assert {"init", "serve", "device"} <= named <= {row.name for row in COMMANDS}
 
 
 def test_ci_is_one_executable_script() -> None:
