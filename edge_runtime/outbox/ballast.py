@@ -37,7 +37,7 @@ class Ballast:
         return False
 
     def take(self) -> bool:
-        """Hold the blocks again if the disk has twice as much beside them; whether it is held now.
+        """Hold the blocks again if the disk has as much again beside them; whether it is held now.
 
         Zeros are written, because some file systems keep no blocks for an allocation that was only announced.
         """
@@ -45,7 +45,7 @@ class Ballast:
             return True
         part = self._path.with_suffix(".part")
         try:
-            if self.free() < 3 * self._size:
+            if self.free() < 2 * self._size:
                 return False
             with part.open("wb") as file:
                 for _ in range(0, self._size, _BLOCK):

@@ -19,7 +19,7 @@ from edge_runtime.outbox.database import Connect, Database, DatabaseFault, Store
 from edge_runtime.outbox.leases import Leases
 from edge_runtime.outbox.queue_time import QueueTime
 from edge_runtime.outbox.records import Health
-from edge_runtime.outbox.schema import rollback
+from edge_runtime.outbox.schema import TIGHT_WAL_PAGES, WAL_PAGES, rollback
 from edge_runtime.outbox.settings import OutboxSettings
 from edge_runtime.outbox.storefile import open_memory, open_store
 from edge_runtime.outbox.transaction import Transaction
@@ -226,16 +226,22 @@ class Engine:
         job.error = fault
 
     def _tighten(self) -> None:
-        """The disk is full: free the ballast, put the log back to its beginning, and grow no further."""
+        """The disk is full: free the ballast, put the log back to its beginning, and grow no further.
+
+        The log keeps its blocks, so that the next frames need none; it is put back before it would need more.
+        """
         self._ballast.drop()
         self.tight = self.books.bytes
         with contextlib.suppress(DatabaseFault):  # the next commit tells
             self._database.execute("PRAGMA wal_checkpoint(RESTART)")
+            self._database.execute(f"PRAGMA wal_autocheckpoint = {TIGHT_WAL_PAGES}")
 
     def _loosen(self) -> None:
         """The disk has room again."""
         if self.tight is not None and not self.volatile and self._ballast.take():
             self.tight = None
+            with contextlib.suppress(DatabaseFault):
+                self._database.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
 
     def _reopen(self) -> None:
         """The file turned out to be damaged while it was in use."""

@@ -13,7 +13,10 @@ ROW_OVERHEAD = 128
 """Bytes that the quota counts for a row beside its body: key, times, checksum, three index entries, page slack."""
 
 _PAGE = 4096
-_WAL_PAGES = 1000
+WAL_PAGES = 1000
+TIGHT_WAL_PAGES = 100
+"""Pages of the log before it is put back to its beginning; while the disk is full, much earlier."""
+
 _SLACK_BYTES = 8 * 1024 * 1024
 
 _TABLES = (
@@ -67,9 +70,9 @@ def prepare(database: Database, settings: OutboxSettings, *, in_memory: bool) ->
         if mode != "wal":
             raise DatabaseFault(f"the file system allows no write-ahead log ({mode})", StoreFault.UNWRITABLE)
     database.execute("PRAGMA synchronous = FULL")
-    database.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+    database.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
     # The log keeps its blocks after a checkpoint: on a full disk its next frames need no new ones.
-    database.execute(f"PRAGMA journal_size_limit = {2 * _WAL_PAGES * _PAGE}")
+    database.execute(f"PRAGMA journal_size_limit = {2 * WAL_PAGES * _PAGE}")
     database.execute(f"PRAGMA max_page_count = {hard_limit_bytes(settings) // _PAGE}")
     database.execute("PRAGMA cell_size_check = ON")
     if not in_memory and database.execute("PRAGMA synchronous")[0][0] != 2:

@@ -1,0 +1,333 @@
+"""A disk that is full, cannot be written, or holds a damaged file: the stated outcome of each, on real disks."""
+
+import contextlib
+import ctypes
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edge_runtime.outbox import Health, NotAccepted, Outbox, Put
+from edge_runtime.outbox.ballast import Ballast
+from edge_runtime.outbox.storefile import MARKER
+from edge_runtime.protocol.vocabulary import DecisionKind
+from tests.rigs.outbox import BootClock, key_of, opened, quiet_settings, receipt, submission
+
+MIB = 1024 * 1024
+REPEATED = bytes(1500)
+
+
+@pytest.fixture
+def clock() -> BootClock:
+    return BootClock()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", str(place)],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"needs root to mount a small file system: {done.stderr.decode().strip()}")
+    yield place
+    ctypes.CDLL(None).umount2(os.fsencode(place), 2)  # detached, also when a failed test left files open
+
+
+def remount(place: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True, capture_output=True)
+
+
+def fill_up(place: Path) -> Path:
+    """Take all that is left of a disk."""
+    filler = place / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for block in (64 * 1024, 512):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(block)):
+                    pass
+    return filler
+
+
+def put_until_refused(
+    outbox: Outbox, first: int, severity: int, most: int = 6000
+) -> tuple[int, NotAccepted | None]:
+    for number in range(first, first + most):
+        result = outbox.put([submission(number, severity, body=REPEATED)])[0]
+        if result.outcome is Put.NOT_ACCEPTED:
+            return number, result.reason
+    return first + most, None
+
+
+def test_a_full_disk_costs_growth_and_nothing_that_was_acknowledged(
+    small_disk: Path, clock: BootClock
+) -> None:
+    settings = quiet_settings(ballast_bytes=MIB, quota_bytes=32 * MIB)
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        acknowledged = {
+            key_of(n)
+            for n in range(300)
+            if outbox.put([submission(n, 1, body=REPEATED)])[0].outcome is Put.ACCEPTED
+        }
+        assert len(acknowledged) == 300
+        filler = fill_up(small_disk)
+        for n in range(1000, 1400):  # as severe: the oldest give way
+            assert outbox.put([submission(n, 1, body=REPEATED)])[0].outcome is Put.ACCEPTED
+        status = outbox.status()
+        assert status.state is Health.DEGRADED
+        assert "the disk is full" in status.sentences[0]
+        assert status.ledger.balances
+        assert status.ledger.evicted > 0
+        refused = outbox.put([submission(5000, 0, body=REPEATED)])[0]  # less severe than all: no place
+        assert (refused.outcome, refused.reason) == (Put.NOT_ACCEPTED, NotAccepted.DISK_FULL)
+        items = outbox.lease(64, MIB)
+        epoch = outbox.sync_point().epoch
+        word = receipt(epoch, accepted=[(item.seq, item.seq) for item in items])
+        assert outbox.settle(epoch, word).delivered == len(items) == 64
+        filler.unlink()
+        outbox.upkeep_now()
+        assert outbox.status().state is Health.HEALTHY
+        before = outbox.sync_point().ledger
+        assert before.accepted == 700
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        assert outbox.sync_point().ledger == before
+
+
+def test_a_disk_that_fills_up_with_our_own_events_stays_usable(small_disk: Path, clock: BootClock) -> None:
+    settings = quiet_settings(ballast_bytes=MIB, quota_bytes=32 * MIB)
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        last, reason = put_until_refused(outbox, 0, 1)
+        assert reason is None
+        status = outbox.status()
+        assert status.state is Health.DEGRADED
+        assert (status.ledger.accepted, status.ledger.balances) == (last, True)
+        epoch = outbox.sync_point().epoch
+        outbox.settle(epoch, receipt(epoch, high=last))
+        assert outbox.sync_point().ledger.queued == 0
+
+
+def test_a_disk_without_any_room_is_said_to_be_volatile(small_disk: Path, clock: BootClock) -> None:
+    """Not even the ballast is there: events live in memory, marked so, and move to the disk once it has room."""
+    settings = quiet_settings(retry_disk_s=30)
+    filler = fill_up(small_disk)
+    with opened(small_disk / "outbox", clock, settings, evidence=small_disk) as outbox:
+        result = outbox.put([submission(1)])[0]
+        assert (result.outcome, result.volatile) == (Put.ACCEPTED, True)
+        assert outbox.status().state is Health.VOLATILE
+        filler.unlink()
+        clock.pass_s(31)
+        outbox.upkeep_now()
+        assert outbox.status().state is Health.HEALTHY
+        assert [entry.key for entry in outbox.queued(10)] == [key_of(1)]
+        assert outbox.put([submission(2)])[0].volatile is False
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        assert outbox.sync_point().ledger.queued == 2
+
+
+def test_a_disk_that_becomes_read_only(small_disk: Path, clock: BootClock) -> None:
+    settings = quiet_settings(retry_disk_s=30)
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        outbox.put([submission(n) for n in range(3)])
+        outbox.next_session()
+    with opened(small_disk / "outbox", clock, settings):
+        pass
+    remount(small_disk, "ro")
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        result = outbox.put([submission(10, 2), submission(11, kind=DecisionKind.HOLD)])
+        assert [(found.outcome, found.volatile) for found in result] == [(Put.ACCEPTED, True)] * 2
+        status = outbox.status()
+        assert status.state is Health.VOLATILE
+        assert "memory only" in status.sentences[0]
+        (item,) = outbox.lease(10, MIB)
+        point = outbox.sync_point()
+        assert outbox.settle(point.epoch, receipt(point.epoch, high=item.seq)).delivered == 1
+        outbox.put([submission(12, 2)])
+        remount(small_disk, "rw")
+        clock.pass_s(31)
+        outbox.upkeep_now()
+        status = outbox.status()
+        assert status.state is Health.HEALTHY
+        assert (status.ledger.accepted, status.ledger.queued, status.ledger.delivered) == (5, 4, 1)
+        assert status.held == 1
+        assert outbox.next_session() > 1
+        assert outbox.sync_point().epoch != point.epoch
+
+
+def test_a_disk_that_fails_under_a_running_outbox(tmp_path: Path, clock: BootClock) -> None:
+    """Its file goes away in the middle: everything is said, and comes back with the disk."""
+    from edge_runtime.outbox.database import DatabaseFault, StandardDatabase, StoreFault
+
+    class Failing(StandardDatabase):
+        broken = False
+
+        def execute(self, sql, parameters=()):  # type: ignore[no-untyped-def]
+            if Failing.broken and self.on_disk and sql == "COMMIT":
+                raise DatabaseFault("disk I/O error", StoreFault.UNWRITABLE)
+            return super().execute(sql, parameters)
+
+        def __init__(self, path: Path | None) -> None:
+            self.on_disk = path is not None
+            super().__init__(path)
+
+    with opened(tmp_path / "outbox", clock, quiet_settings(retry_disk_s=30), connect=Failing) as outbox:
+        outbox.put([submission(1)])
+        Failing.broken = True
+        assert outbox.put([submission(2)])[0].volatile
+        ledger = outbox.status().ledger
+        assert (ledger.accepted, ledger.queued) == (2, 2)  # what is on the disk is still counted
+        clock.pass_s(31)
+        outbox.upkeep_now()
+        assert outbox.status().state is Health.VOLATILE
+        Failing.broken = False
+        clock.pass_s(31)
+        outbox.upkeep_now()
+        assert outbox.status().state is Health.HEALTHY
+        assert [entry.key for entry in outbox.queued(10)] == [key_of(1), key_of(2)]
+
+
+# ---- damaged files
+
+
+def damage(path: Path, rng: random.Random, *, pages: int) -> None:
+    """Overwrite whole pages somewhere in a file, as a dying flash does."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        for _ in range(pages):
+            file.seek(rng.randrange(max(1, size // 4096)) * 4096)
+            file.write(rng.randbytes(4096))
+
+
+def make_queue(path: Path, clock: BootClock, number: int = 400) -> None:
+    with opened(path, clock) as outbox:
+        for first in range(0, number, 100):
+            outbox.put([submission(n, n % 4) for n in range(first, first + 100)])
+        epoch = outbox.sync_point().epoch
+        outbox.settle(epoch, receipt(epoch, high=40))
+    mark_unclean(path, clock)
+
+
+def mark_unclean(path: Path, clock: BootClock) -> None:
+    """Leave the file as a killed process does: it is checked when it is opened."""
+    import shutil
+
+    with opened(path, clock) as outbox:
+        outbox.upkeep_now()
+        copy = path.with_name("copy")
+        shutil.copytree(path, copy)
+    shutil.rmtree(path)
+    copy.rename(path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_file_is_put_aside_and_salvaged(tmp_path: Path, clock: BootClock, seed: int) -> None:
+    path = tmp_path / "outbox"
+    make_queue(path, clock)
+    for log in path.glob("*-wal"):
+        log.unlink()
+    damage(path / "outbox.db", random.Random(seed), pages=4)
+    with opened(path, clock) as outbox:
+        status = outbox.status()
+        assert status.ledger.balances
+        assert status.ledger.queued == len(outbox.queued(1000))
+        if status.quarantined:
+            assert status.state is Health.DEGRADED
+            assert "put aside as outbox-000001.db" in status.sentences[0]
+            assert (path / "quarantine" / "outbox-000001.db").exists()
+        if status.ledger.accepted == 400:  # the books were readable
+            assert status.ledger.delivered == 40
+            assert status.ledger.queued + status.ledger.lost == 360
+        assert outbox.put([submission(9999)])[0].outcome is Put.ACCEPTED
+        items = outbox.lease(1000, 4 * MIB)
+        assert all(item.body == submission(0).body for item in items)
+
+
+def test_some_pages_lost_are_not_all_lost(tmp_path: Path, clock: BootClock) -> None:
+    """Over many damages most rows come back: salvage goes around what it cannot read."""
+    salvaged = damaged = 0
+    for seed in range(15):
+        path = tmp_path / str(seed) / "outbox"
+        path.parent.mkdir()
+        make_queue(path, clock)
+        for log in path.glob("*-wal"):
+            log.unlink()
+        damage(path / "outbox.db", random.Random(100 + seed), pages=1)
+        with opened(path, clock) as outbox:
+            if outbox.status().quarantined:
+                damaged += 1
+                salvaged += outbox.status().ledger.queued
+    assert damaged > 5
+    assert salvaged / (damaged * 360) > 0.5
+
+
+def test_a_file_that_is_no_database_is_kept_and_a_new_one_begun(tmp_path: Path, clock: BootClock) -> None:
+    (tmp_path / "outbox").mkdir()
+    (tmp_path / "outbox" / "outbox.db").write_bytes(b"not a database at all" * 1000)
+    with opened(tmp_path / "outbox", clock) as outbox:
+        status = outbox.status()
+        assert status.state is Health.DEGRADED
+        assert "unreadable" in status.sentences[0]
+        assert outbox.put([submission(1)])[0].outcome is Put.ACCEPTED
+        assert outbox.next_session() > clock.unix_ns // 10**9  # beyond any session before
+    kept = (tmp_path / "outbox" / "quarantine" / "outbox-000001.db").read_bytes()
+    assert kept.startswith(b"not a database")
+
+
+def test_the_quarantine_is_bounded(tmp_path: Path, clock: BootClock) -> None:
+    path = tmp_path / "outbox"
+    path.mkdir()
+    for number in range(5):
+        (path / "outbox.db").write_bytes(b"x" * (1000 + number))
+        with opened(path, clock, quiet_settings(quarantine_kept=2)) as outbox:
+            assert len(outbox.status().quarantined) == min(number + 1, 2)
+    names = sorted(entry.name for entry in (path / "quarantine").iterdir())
+    assert names == ["outbox-000004.db", "outbox-000005.db"]
+
+
+def test_a_salvage_that_was_interrupted_is_done_again(tmp_path: Path, clock: BootClock) -> None:
+    path = tmp_path / "outbox"
+    make_queue(path, clock)
+    for log in path.glob("*-wal"):
+        log.unlink()
+    quarantine = path / "quarantine"
+    quarantine.mkdir()
+    (path / "outbox.db").rename(quarantine / "outbox-000001.db")
+    (path / MARKER).write_text("outbox-000001.db")
+    (path / "outbox.db").write_bytes(b"")  # the new one had only just been made
+    with opened(path, clock) as outbox:
+        ledger = outbox.status().ledger
+        assert (ledger.accepted, ledger.queued, ledger.lost) == (400, 360, 0)
+    assert not (path / MARKER).exists()
+
+
+def test_a_row_that_rotted_is_lost_and_said_to_the_server(tmp_path: Path, clock: BootClock) -> None:
+    import sqlite3
+
+    path = tmp_path / "outbox"
+    with opened(path, clock) as outbox:
+        outbox.put([submission(n) for n in range(3)])
+    with sqlite3.connect(path / "outbox.db") as database:
+        database.execute("UPDATE queue SET body = ? WHERE seq = 2", (b"rot",))
+    database.close()
+    with opened(path, clock) as outbox:
+        assert [item.seq for item in outbox.lease(10, MIB)] == [1, 3]
+        (found,) = outbox.outcomes(10)
+        assert (found.first, found.last, found.fate.value) == (2, 2, "lost")
+        assert outbox.sync_point().ledger.lost == 1
+
+
+def test_the_ballast_takes_real_blocks_and_gives_them_back(small_disk: Path) -> None:
+    ballast = Ballast(small_disk / "ballast", MIB)
+    before = ballast.free()
+    assert ballast.take()
+    assert before - ballast.free() >= MIB
+    assert ballast.drop()
+    fill_up(small_disk)
+    assert not ballast.take()
+    assert list(small_disk.glob("*.part")) == []
