@@ -270,6 +270,7 @@ def test_a_metered_link_sends_only_what_matters_once_the_days_bytes_are_spent(
         assert wait_until(lambda: device.uplink.delivery_floor == 3)
         urgent = device.put([submission(3)])
         assert wait_until(lambda: urgent[0] in peer.rows(name))
+        assert wait_until(lambda: device.outbox.status().ledger.delivered == len(peer.rows(name)))
         status = device.outbox.status()
         assert 0 < status.ledger.queued < 80
         assert device.uplink.budget.used <= 30_000
