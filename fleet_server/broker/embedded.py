@@ -22,6 +22,9 @@ from fleet_server.broker.nats_process import NatsProcess
 from fleet_server.broker.ready import answers, client_context
 from fleet_server.broker.users import BrokerUser
 
+RELOAD_S_PER_USER = 0.001
+"""Four times what a reload took here for each user; see docs/decisions/0111."""
+
 _log = logging.getLogger("fleet_server.broker")
 
 
@@ -39,7 +42,7 @@ class EmbeddedSettings:
         authority: whose certificates it accepts.
         max_store_bytes: bound of its store.
         ready_s: how long a start may take; recovery of a large store counts.
-        reload_s: how long a reload may take before the child is started anew instead.
+        reload_s: how long a reload may take, beside `RELOAD_S_PER_USER`, before the child is started anew instead.
         stop_s: between SIGTERM and SIGKILL.
         first_pause_s, longest_pause_s: between starts.
         settled_s: after running so long the pause is the first one again.
@@ -145,7 +148,7 @@ class EmbeddedBroker:
                 raise BrokerError("the broker does not run at this moment; it is told when it starts")
             if wanted == self._loaded:
                 return
-            self._reload(process, wanted)
+            self._reload(process, wanted, self._settings.reload_s + len(users) * RELOAD_S_PER_USER)
 
     def status(self) -> BrokerStatus:
         """How it is now."""
@@ -236,8 +239,8 @@ class EmbeddedBroker:
         code = process.wait()
         return f"ended by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
 
-    def _reload(self, process: NatsProcess, wanted: str) -> None:
-        if process.reload(self._settings.reload_s, _pause):
+    def _reload(self, process: NatsProcess, wanted: str, timeout_s: float) -> None:
+        if process.reload(timeout_s, _pause):
             with self._lock:
                 self._loaded = wanted
             return

@@ -65,8 +65,15 @@ class ExternalBroker:
         self._trouble = ""
 
     def start(self, users: Collection[BrokerUser], revoked: Collection[RevokedCertificate]) -> None:
-        """As `apply`; the broker itself is others' to start."""
-        self.apply(users, revoked)
+        """As `apply`, but a command that fails is only said: the broker may be started after this server.
+
+        Raises:
+            EdgeRuntimeError: a file cannot be written.
+        """
+        try:
+            self.apply(users, revoked)
+        except BrokerError as error:
+            _log.warning("the external broker was not told yet, tried again: %s", error)
 
     def apply(self, users: Collection[BrokerUser], revoked: Collection[RevokedCertificate]) -> None:
         """Write the files and have them read, when something changed or the list is a day old.

@@ -102,19 +102,27 @@ def test_a_revocation_silences_at_once_and_keeps_out(
         recorder.close()
 
 
-def test_a_superseded_certificate_is_out_by_the_list_alone(
+def test_a_superseded_certificate_is_out_by_the_list_but_an_open_connection_goes_on(
     site: Site, files: ExternalFiles, mosquitto: OursByFiles
 ) -> None:
+    """The user is the common name alone, so mosquitto cannot tell the old connection from the new one."""
     old, new = site.device("dev-1"), site.device("dev-1")
     external = ExternalBroker(files, site.authority, site.clock)
-    out = RevokedCertificate(old.serial, 1_700_000_000_000, superseded=True)
-    external.start({site.ingest_user, user_of(new)}, [out])
+    external.start({site.ingest_user, user_of(old)}, [])
     mosquitto.start()
+    open_one, server = connect(mosquitto, old), connect(mosquitto, site.ingest_credentials)
+    assert server.subscribe("fleet/v1/+/up/#")
+    out = RevokedCertificate(old.serial, 1_700_000_000_000, superseded=True)
+    external.apply({site.ingest_user, user_of(new)}, [out])
+    os.kill(mosquitto.pid, signal.SIGHUP)
+    assert wait_until(lambda: b"Reloading config" in mosquitto.log.read_bytes())
     before, after = connect(mosquitto, old), connect(mosquitto, new)
     assert before.accepted is not True
     assert after.accepted is True
-    before.close()
-    after.close()
+    open_one.publish("fleet/v1/dev-1/up/health", b"under the old certificate")
+    assert wait_until(lambda: bool(server.messages)), "mosquitto learnt to tell: say so in docs/enrolment.md"
+    for recorder in (open_one, server, before, after):
+        recorder.close()
 
 
 def test_files_are_written_when_something_changed_or_the_list_is_old(
