@@ -12,12 +12,13 @@ from typing import Protocol
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.gate.crops import Crops
 from edge_runtime.gate.desk import Decided, DecisionDesk
-from edge_runtime.gate.policy_file import PolicyFile, note_policy_place
+from edge_runtime.gate.policy_file import InForce, PolicyFile, note_policy_place
 from edge_runtime.gate.recall import MOST
 from edge_runtime.gate.redaction import Redactor, WholeBlur
 from edge_runtime.gate.ring import HandOverRing, Waiting
 from edge_runtime.gate.tally import GateStatus, Tally, notices
 from edge_runtime.outbox import NotAccepted, OutboxError, Put, PutResult, Submission
+from edge_runtime.outbox.records import MAX_TTL_NS
 from edge_runtime.protocol import EventRecord, encode_event
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import get_logger
@@ -28,7 +29,8 @@ _BATCH = 32
 _LOOK_S = 0.25
 _RETRY_FIRST_S = 0.05
 _RETRY_MOST_S = 2.0
-_LARGEST_EVENT = 1 << 20
+_LARGEST_EVENT = 65_536
+"""The configuration allows no larger event; with its decision it is still a payload."""
 
 
 class OutboxPort(Protocol):
@@ -125,7 +127,8 @@ class Gate:
         """
         try:
             size = len(encode_event(event, _LARGEST_EVENT))
-            left_ns = int(event.ttl_s * NS_PER_S) - (self._clock.monotonic_ns() - event.at.monotonic_ns)
+            age_ns = max(0, self._clock.monotonic_ns() - event.at.monotonic_ns)
+            left_ns = int(min(event.ttl_s * NS_PER_S, MAX_TTL_NS)) - age_ns
             waiting = Waiting(event, size, self._clock.boottime_ns() + left_ns)
             return self._ring.put(waiting, event.severity.rank)
         except Exception as error:  # noqa: BLE001 - the frame loop goes on whatever an event holds
@@ -194,16 +197,26 @@ class Gate:
                 if self._ring.closed:
                     return
                 continue
-            decided = [self._desk.settle(item, in_force) for item in waiting]
-            for item, answer in zip(waiting, decided, strict=True):
-                if self._tally.decision(answer.decision, item.event):
-                    self._log.warning(
-                        "class unknown: every event is held",
-                        camera=item.event.camera,
-                        write=f"data_class under cameras.{item.event.camera}",
-                    )
-            self._hand_over(decided)
+            decided = [answer for item in waiting if (answer := self._settle(item, in_force)) is not None]
+            if decided:
+                self._hand_over(decided)
             self._report_overflow()
+
+    def _settle(self, item: Waiting, in_force: InForce) -> Decided | None:
+        try:
+            answer = self._desk.settle(item, in_force)
+        except Exception as error:  # noqa: BLE001 - not even a hold could be written: counted, never let through
+            self._log.error("event lost in the gate", kind=type(error).__name__)
+            self._ring.count_overflow(1)
+            return None
+        camera = item.event.camera
+        if self._tally.decision(answer.decision, item.event):
+            self._log.warning(
+                "class unknown: every event is held",
+                camera=camera,
+                write=f"data_class under cameras.{camera}",
+            )
+        return answer
 
     def _hand_over(self, decided: Sequence[Decided]) -> None:
         """Until the outbox has answered, or the gate is told to give up."""

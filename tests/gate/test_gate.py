@@ -448,3 +448,14 @@ def test_until_the_past_is_read_back_nothing_is_decided(bench: Bench) -> None:
     bench.outbox.away = False
     assert bench.reasons() == [(DecisionKind.SEND, (Reason.PERMITTED,))]
     assert not bench.gate.status().outbox_away
+
+
+def test_an_event_that_no_decision_can_be_written_about_is_counted_and_stops_nothing(bench: Bench) -> None:
+    bench.open()
+    odd = event(bench.clock, id="odd").model_copy(update={"rule": "r" * 500})  # never validated
+    assert bench.gate.write(odd)
+    assert not bench.gate.write(event(bench.clock).model_copy(update={"reason": "x" * 70_000}))
+    bench.see(event(bench.clock, id="next", ttl_s=1e300))
+    assert bench.reasons() == [(DecisionKind.SEND, (Reason.PERMITTED,))]
+    assert bench.outbox.submissions[0].ttl_ns <= 400 * 86_400 * NS_PER_S
+    assert bench.outbox.lost == {"hand_over": 2}

@@ -40,7 +40,7 @@ def test_the_example_is_a_policy() -> None:
 def test_the_numbers_of_the_policy_page_are_those_of_the_code() -> None:
     assert f"{Budget().events_per_hour})" in POLICY
     assert f"{Budget().evidence_bytes_per_hour:,}" in POLICY
-    assert f"{CELLS} × {CELLS} cells remain, with {LEVELS} levels" in POLICY
+    assert f"{CELLS} x {CELLS} cells remain, with {LEVELS} levels" in POLICY
 
 
 def test_every_topic_code_fate_and_command_is_listed() -> None:
