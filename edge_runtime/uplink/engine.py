@@ -353,12 +353,14 @@ class Uplink:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _say_goodbye(self) -> None:
-        """Outcomes and a last presence, within the bound; what is in flight is sent again another time."""
+        """Outcomes, ledger and presence, within the bound; what is in flight is sent again another time."""
         deadline = self._clock.monotonic_ns() + int(self._settings.stop_s * NS_PER_S)
         if self._subscribed:
             self._courier.draining = True
             self._secretary.write_outcomes_now(self._clock.monotonic_ns())
             self._flush(deadline - int(self._settings.stop_s * NS_PER_S / 2))
+            # the ledger as it ended: without it the server would show the one of the last report for days
+            self._secretary.write_health(self._line.number, self.sentences(), self._clock.monotonic_ns())
             offline = self._presence(self._line.number, PresenceState.OFFLINE, "stopped")
             self._letters.put(Letter(Channel.PRESENCE, offline.encode(), retained=True))
             self._flush(deadline)

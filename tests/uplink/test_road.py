@@ -82,6 +82,14 @@ def test_presence_is_retained_and_a_clean_end_says_so(
     assert (last.state, last.session) == (PresenceState.OFFLINE, birth.session)
 
 
+def test_a_clean_end_leaves_the_last_ledger(device: ThreadedUplink, peer: ReceiptingPeer) -> None:
+    device.put(submissions(20))
+    assert settled(device)
+    device.stop()
+    assert wait_until(lambda: peer.health[-1].ledger.delivered == 20), peer.health[-1].ledger
+    assert (peer.health[-1].ledger.accepted, peer.health[-1].ledger.queued) == (20, 0)
+
+
 def test_lost_receipts_are_made_up_for_by_the_same_keys(
     device: ThreadedUplink, peer: ReceiptingPeer, name: str
 ) -> None:
