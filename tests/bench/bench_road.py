@@ -1,0 +1,144 @@
+"""The whole road against a bare receive loop, in one run.
+
+    python -m tests.bench.bench_road [--rounds N]
+
+R: a process that only receives single events from a broker by paho at QoS 1, per second of its own processor time.
+Road: outbox process, uplink process, embedded broker, ingest process, SQLite, receipt, and back to the outbox, all
+on this machine: events per second from the first put to the last receipt, and how long one event takes alone.
+"""
+
+import argparse
+import contextlib
+import os
+import statistics
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from edge_runtime.clock import NS_PER_S, SystemClock
+from edge_runtime.outbox import OutboxClient, Submission
+from edge_runtime.protocol import DecisionKind, uuid7
+from edge_runtime.protocol.decision import DecisionReceipt
+from edge_runtime.protocol.delivery import ApprovedEvent
+from sim.road import Device, Server, enrol, running
+from tests.bench.bench_ingest import DEVICES, Senders, bare
+from tests.rigs.brokers import MosquittoBroker
+from tests.rigs.gate import event
+
+EVENTS, PUT, ALONE = 6000, 64, 100
+CONFIGURATION = """
+models: {m: {package: nowhere}}
+cameras:
+  one: {model: m, data_class: internal, source: {kind: synthetic}, rules: [{kind: occupancy, name: r}]}
+delivery:
+  state: "{state}"
+  uplink: {broker: {host: 127.0.0.1, port: {broker_port}}}
+"""
+
+
+def submissions(count: int, severity: int = 1) -> list[Submission]:
+    """New events with decisions that the server accepts."""
+    clock = SystemClock()
+    made = []
+    for _ in range(count):
+        seen = event(
+            clock,
+            id=uuid7(clock.wall().unix_ns),
+            severity=("info", "notice", "warning", "critical")[severity],
+        )
+        key = uuid.UUID(uuid7(clock.wall().unix_ns))
+        decision = DecisionReceipt.model_validate(
+            {
+                "id": str(key),
+                "event": seen.id,
+                "revision": 1,
+                "decision": "send",
+                "reasons": ["permitted"],
+                "rule": seen.rule,
+                "camera": seen.camera,
+                "severity": seen.severity,
+                "data_class": "internal",
+                "recipients": ["fleet"],
+                "purpose": "operations",
+                "at": seen.at,
+            }
+        )
+        body = ApprovedEvent(event=seen, decision=decision).encode(compress=False)
+        receipt = decision.encode(compress=False)
+        made.append(
+            Submission(key.bytes, DecisionKind.SEND, severity, 3600 * NS_PER_S, body, receipt=receipt)
+        )
+    return made
+
+
+def _delivered(client: OutboxClient) -> int:
+    return client.status().ledger.delivered
+
+
+def flood(client: OutboxClient) -> float:
+    """Events per second from the first put to the last receipt."""
+    made, before = submissions(EVENTS), _delivered(client)
+    began = time.perf_counter()
+    for start in range(0, EVENTS, PUT):
+        client.put(made[start : start + PUT])
+    while _delivered(client) - before < EVENTS:
+        time.sleep(0.02)
+    return EVENTS / (time.perf_counter() - began)
+
+
+def alone(client: OutboxClient) -> list[float]:
+    """Milliseconds from the put of one event to its receipt, one after another, at the highest severity."""
+    took = []
+    for one in submissions(ALONE, severity=3):
+        before, began = _delivered(client), time.perf_counter()
+        client.put([one])
+        while _delivered(client) == before:
+            time.sleep(0.001)
+        took.append((time.perf_counter() - began) * 1000)
+    return took
+
+
+def _ready(device: Device) -> OutboxClient:
+    device.outbox.start()
+    device.uplink.start()
+    client = device.client()
+    alone(client)  # connected, ramped up, caches warm
+    return client
+
+
+def main() -> None:
+    """Runs the rounds and prints the ratios."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    ratios, rates, received, waits = [], [], [], []
+    with tempfile.TemporaryDirectory(prefix="bench-road-") as made, contextlib.ExitStack() as stack:
+        folder = Path(made)
+        broker = MosquittoBroker(folder / "bare", DEVICES)
+        broker.start()
+        stack.callback(broker.stop)
+        senders = Senders(broker)
+        stack.callback(senders.close)
+        server = stack.enter_context(running(Server(folder)))
+        device = enrol(server, folder / "device", "bench", CONFIGURATION)
+        stack.callback(device.stop)
+        client = _ready(device)
+        stack.callback(client.close)
+        for _ in range(rounds):
+            received.append(bare(broker, senders))
+            rates.append(flood(client))
+            ratios.append(rates[-1] / received[-1])
+            waits += alone(client)
+    p50, p99 = statistics.median(waits), statistics.quantiles(waits, n=100)[98]
+    print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores, {rounds} rounds, medians")
+    print(f"bare receive loop, R   {statistics.median(received):>8,.0f} messages/s and core")
+    print(
+        f"outbox to receipt      {statistics.median(rates):>8,.0f} events/s   "
+        f"{statistics.median(ratios):.2f} R (aim 1.0)"
+    )
+    print(f"one event alone        p50 {p50:.0f} ms   p99 {p99:.0f} ms (aim 150)")
+
+
+if __name__ == "__main__":
+    main()
