@@ -100,7 +100,7 @@ class Courier:
         self._sync_wait_s = self._settings.sync_retry_s
         # Without credit and with nothing in flight no receipt would come that could give us some.
         stuck = receipt.credit == 0 and self._delivery.in_flight == 0
-        self._sync_ns = now_ns + int(self._settings.sync_cap_s * NS_PER_S) if stuck else None
+        self._sync_ns = now_ns + int(self._settings.sync_cap * NS_PER_S) if stuck else None
 
     def leasable(self) -> None:
         """The watcher says that there is something."""
@@ -160,7 +160,7 @@ class Courier:
         self._sync_ns = now_ns + int(self._rng.uniform(1.0, 1.25) * self._sync_wait_s * NS_PER_S)
         if point is None:
             return
-        self._sync_wait_s = min(self._settings.sync_cap_s, 2.0 * self._sync_wait_s)
+        self._sync_wait_s = min(self._settings.sync_cap, 2.0 * self._sync_wait_s)
         sync = Sync(
             device=self._device, epoch=point.epoch, lowest=point.lowest, next=point.next, ledger=point.ledger
         )

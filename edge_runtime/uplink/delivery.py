@@ -6,8 +6,10 @@ noticed, can lose or block an event.
 """
 
 import random
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S
 from edge_runtime.outbox import QueuedItem
@@ -309,7 +311,13 @@ class Delivery:
 
 def _settled(receipt: Receipt, known: set[int]) -> set[int]:
     """Which of our sequence numbers a receipt answers, refusals included."""
-    settled = {seq for seq in known if seq <= receipt.high}
-    for first, last in receipt.accepted:
-        settled |= {seq for seq in known if first <= seq <= last}
+    ranges = sorted(receipt.accepted)
+    firsts = [first for first, _ in ranges]
+    lasts = list(accumulate((last for _, last in ranges), max))  # ranges may overlap
+
+    def accepted(seq: int) -> bool:
+        place = bisect_right(firsts, seq) - 1
+        return place >= 0 and seq <= lasts[place]
+
+    settled = {seq for seq in known if seq <= receipt.high or accepted(seq)}
     return settled | ({rejection.seq for rejection in receipt.rejected} & known)

@@ -27,6 +27,7 @@ _RECEIVE_MAXIMUM_311 = 64
 """MQTT 3.1.1 has no Receive Maximum: what its brokers take by default."""
 
 _OWN_RECEIVE_MAXIMUM = 64
+_LOOP_S = 1.0
 _MAX_QUEUED = 64
 
 
@@ -121,7 +122,7 @@ class Target:
 
 
 class MqttSession:
-    """Connects once, in a thread of its own, and tells what happens until it is closed.
+    """Connects once, works in a thread of its own, and tells what happens until it is closed.
 
     Args:
         target: see there.
@@ -134,7 +135,7 @@ class MqttSession:
         self._connected = False
         self._over = threading.Event()
         self._client = self._make_client()
-        self._thread = threading.Thread(target=self._connect, name="uplink-connect", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="uplink-session", daemon=True)
 
     @property
     def mqtt5(self) -> bool:
@@ -147,7 +148,7 @@ class MqttSession:
 
     @property
     def hangs(self) -> bool:
-        """Whether its connecting thread still runs, closed or not."""
+        """Whether its thread still runs, closed or not."""
         return self._thread.is_alive()
 
     def subscribe(self, topic: str) -> bool:
@@ -197,7 +198,7 @@ class MqttSession:
             transport="websockets" if websockets else "tcp",
             reconnect_on_failure=False,
         )
-        client.suppress_exceptions = True
+        client.suppress_exceptions = False
         client.connect_timeout = target.connect_timeout_s
         if target.tls is not None:
             client.tls_set_context(target.tls)
@@ -212,6 +213,8 @@ class MqttSession:
         client.will_set(target.will_topic, target.will, qos=1, retain=True, properties=will_properties)
         client.max_queued_messages_set(_MAX_QUEUED)
         client.max_inflight_messages_set(_MAX_QUEUED)  # the window is kept by whoever publishes
+        # With it paho leaves all writing to the thread in `_work`; else `publish` would write from the engine's.
+        client.on_socket_register_write = lambda *_: None
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
@@ -219,7 +222,7 @@ class MqttSession:
         client.on_message = self._on_message
         return client
 
-    def _connect(self) -> None:
+    def _work(self) -> None:
         target = self._target
         properties = None
         if target.mqtt5:
@@ -235,12 +238,20 @@ class MqttSession:
                 clean_start=False if target.mqtt5 else mqtt.MQTT_CLEAN_START_FIRST_ONLY,
                 properties=properties,
             )
+            if self._over.is_set():
+                self._client.disconnect()
+            while self._client.loop(_LOOP_S) == mqtt.MQTT_ERR_SUCCESS:
+                pass
         except (OSError, ValueError) as error:  # socks, TLS and WebSocket errors are OSError
             self._end(Ended(_sentence(error)))
-            return
-        if self._over.is_set():
-            self._client.disconnect()
-        self._client.loop_start()
+        except Exception as error:  # noqa: BLE001 - paho raises whatever its parser meets in a malformed packet
+            self._end(self._unread(f"the broker sent what cannot be read: {type(error).__name__}"))
+        else:
+            self._end(self._unread("the connection ended"))
+
+    def _unread(self, text: str) -> Ended:
+        # before the broker's yes anything odd may mean that it does not speak this version
+        return Ended(text, answered=self._connected, unsupported=self._target.mqtt5 and not self._connected)
 
     def _on_connect(
         self, _client: mqtt.Client, _data: Any, _flags: mqtt.ConnectFlags, reason: Any, properties: Any

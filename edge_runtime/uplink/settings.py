@@ -16,6 +16,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 _LINGER_MS = {"lan": 20, "lte": 5_000}
 _PIECE_BYTES = {"lan": 256 * 1024, "lte": 32 * 1024}
+_SYNC_CAP_S = {"lan": 30.0, "lte": 300.0}
 _HALF_LIFE_S = {"lan": 10.0, "lte": 60.0}
 
 
@@ -52,7 +53,8 @@ class UplinkSettings(BaseModel):
         connect_timeout_s: for the network, TLS and the broker's first answer together.
         base_s, cap_s, stable_s, short_s, quarrel_s: of the waits between connects, see `ReconnectSettings`.
         retry_first_s, retry_cap_s, silence_s: of receipts, see `RetrySettings`.
-        sync_retry_s: a sync that was not answered is repeated after so long, doubling to `sync_cap_s`.
+        sync_retry_s: a sync that was not answered is repeated after so long, doubling to `sync_cap_s`; None
+            takes the profile's (30 s, 300 s).
         health_period_s: between two health messages.
         report_period_s: how often outcomes and held items are looked at.
         outbox_pause_s: how long to leave an outbox alone that does not answer.
@@ -85,7 +87,7 @@ class UplinkSettings(BaseModel):
     retry_cap_s: Seconds = 300.0
     silence_s: Seconds = 30.0
     sync_retry_s: Seconds = 5.0
-    sync_cap_s: Seconds = 30.0
+    sync_cap_s: Seconds | None = None
     health_period_s: Seconds = 60.0
     report_period_s: Seconds = 2.0
     outbox_pause_s: Seconds = 1.0
@@ -123,6 +125,11 @@ class UplinkSettings(BaseModel):
     def linger(self) -> int:
         """Milliseconds that an event below the top severity may wait for company."""
         return _LINGER_MS[self.profile.value] if self.linger_ms is None else self.linger_ms
+
+    @property
+    def sync_cap(self) -> float:
+        """Seconds between two syncs at most, while the server does not answer."""
+        return _SYNC_CAP_S[self.profile.value] if self.sync_cap_s is None else self.sync_cap_s
 
     @property
     def piece_bytes(self) -> int:

@@ -85,8 +85,12 @@ def test_a_hung_uplink_holds_up_no_enqueue(tmp_path: Path) -> None:
             device.put([submission() for _ in range(200)])
             assert clock.monotonic_ns() - begin < 5e9
             device.kill_uplink()
+            assert wait_until(lambda: peer.presence("dev-1")[-1].reason == "connection_lost")
+            born = [found.session for found in peer.presence("dev-1") if found.reason == "connected"]
+            assert peer.presence("dev-1")[-1].session == born[-1]
             device.start_uplink()
             assert peer.wait_rows("dev-1", 201)
+            assert wait_until(lambda: peer.presence("dev-1")[-1].session > born[-1])
         peer.stop()
 
 

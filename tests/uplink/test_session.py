@@ -1,0 +1,124 @@
+"""One session against brokers that break the protocol: it ends with a sentence, never with a traceback."""
+
+import contextlib
+import queue
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from edge_runtime.protocol.enrolment import BrokerAddress
+from edge_runtime.uplink.session import Ended, MqttSession, SessionEvent, Target
+from tests.rigs.brokers import free_port
+
+CONNACK_311 = b"\x20\x02\x00\x00"
+CONNACK_5 = b"\x20\x03\x00\x00\x00"
+
+
+class Rogue:
+    """Answers each connect with bytes of its choice; `reply` gets the connection after the CONNECT was read."""
+
+    def __init__(self, reply: Callable[[socket.socket], None]) -> None:
+        self._reply = reply
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = BrokerAddress(host="127.0.0.1", port=self._listener.getsockname()[1])
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(4096)
+                    self._reply(connection)
+
+
+@contextlib.contextmanager
+def session(rogue: Rogue, *, mqtt5: bool) -> Iterator["queue.Queue[SessionEvent]"]:
+    events: queue.Queue[SessionEvent] = queue.Queue()
+    target = Target(
+        client_id="dev-1",
+        address=rogue.address,
+        tls=None,
+        mqtt5=mqtt5,
+        proxy=None,
+        will_topic="fleet/v1/dev-1/presence",
+        will=b"w",
+        keepalive_s=30,
+        connect_timeout_s=1.0,
+        will_delay_s=0,
+        session_expiry_s=0,
+    )
+    made = MqttSession(target, lambda _session, event: events.put(event))
+    made.start()
+    try:
+        yield events
+    finally:
+        made.close()
+        rogue.close()
+
+
+def ending(events: "queue.Queue[SessionEvent]") -> Ended:
+    while True:
+        event = events.get(timeout=5)
+        if isinstance(event, Ended):
+            return event
+
+
+@pytest.mark.parametrize("mqtt5", [False, True])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\xff" * 64,
+        b"\x30\x02\xff\xff",
+        b"\x30\x03\x00\x09a",
+        b"\x32\x05\x00\x02\xff\xfe\x00",
+        b"\x40\x00",
+        b"\x40\x01\x00",
+        b"\x90\x01\x00",
+        b"\x30\x80\x80\x80\x80\x80",
+        b"\x30\x08\x00\x01a\xff\xff\xff\xff\xff",
+        b"\x00\x00",
+        b"\xf0\x05hello",
+    ],
+)
+def test_malformed_packets_end_the_session_in_a_sentence(mqtt5: bool, junk: bytes) -> None:
+    connack = CONNACK_5 if mqtt5 else CONNACK_311
+
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(connack)
+        connection.sendall(junk)
+
+    with session(Rogue(reply), mqtt5=mqtt5) as events:
+        ended = ending(events)
+        assert ended.text
+        assert "\n" not in ended.text
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x20\x01\x00"]
+)
+def test_what_is_no_connack_is_no_session(junk: bytes) -> None:
+    with session(Rogue(lambda connection: connection.sendall(junk)), mqtt5=False) as events:
+        first = events.get(timeout=5)
+        assert isinstance(first, Ended)
+
+
+def test_a_broker_that_drops_mqtt_5_suggests_the_older_version() -> None:
+    with session(Rogue(lambda connection: None), mqtt5=True) as events:
+        assert ending(events).unsupported
+    with session(Rogue(lambda connection: connection.sendall(b"\x20\x02\x00\x01")), mqtt5=True) as events:
+        assert ending(events).unsupported
+
+
+def test_nobody_listens() -> None:
+    rogue = Rogue(lambda connection: None)
+    rogue.address = BrokerAddress(host="127.0.0.1", port=free_port())
+    with session(rogue, mqtt5=True) as events:
+        ended = ending(events)
+        assert not ended.unsupported
+        assert "refused" in ended.text.lower()
