@@ -103,6 +103,7 @@ COMMANDS: tuple[CommandRow, ...] = (
             "drop": {0: "given up", 1: "refused; the reason is on stderr"},
             "receipts": DONE_OR_FAILED,
             "check": {0: "valid", 2: "not valid; every problem is on stderr with its place"},
+            "starter": {0: "printed"},
             "explain": {0: "explained, whatever the decision is", 2: "the file holds no event"},
         },
     ),

@@ -62,6 +62,13 @@ class Class(str, Enum):
     RESTRICTED = "restricted"
 
 
+class Starter(str, Enum):
+    """Policies to begin with."""
+
+    OFFLINE_FIRST = "offline_first"
+    SITE_STANDARD = "site_standard"
+
+
 @app.command("list")
 def list_held(
     state: State = None,
@@ -210,6 +217,21 @@ def check(
     counts = f"recipients: {len(policy.recipients)}, permits: {len(policy.permits)}"
     typer.echo(f"{file}: valid; {counts}; {policy.digest}")
     return 0
+
+
+@app.command()
+def starter(
+    name: Annotated[Starter, typer.Argument(help="Which one.")] = Starter.OFFLINE_FIRST,
+) -> None:
+    """Print a policy to begin with; send it to a file, and change it there.
+
+    offline_first lets nothing go and holds what a person should see; site_standard sends warnings and alarms with a
+    redacted crop to the fleet server.
+    """
+    from importlib.resources import files
+
+    text = files("edge_runtime.gate").joinpath("starters", f"{name.value}.yaml").read_text(encoding="utf-8")
+    typer.echo(text, nl=False)
 
 
 @app.command()

@@ -31,6 +31,8 @@ LOOK_EVERY_NS = NS_PER_S // 4
 SETTLE_NS = NS_PER_S
 """A changed file must have been left alone for this long before it counts."""
 
+START = "edge-runtime gate starter prints a policy to begin with"
+
 _PLACE = "policy.place"
 
 _NAME_RULE = "is not a usable name: use 1 to 64 of a-z, 0-9, _, . and -, beginning with a letter or a digit"
@@ -49,7 +51,7 @@ def read_policy(path: Path | str) -> Policy:
         raise InvalidConfig(file, [error.problem]) from None
     if not isinstance(document.data, dict):
         said = "is empty" if document.data is None else f"must be a section, not {kind_of(document.data)}"
-        raise InvalidConfig(file, [Problem(f"{said}; deploy/policies holds two to start from")])
+        raise InvalidConfig(file, [Problem(f"{said}; {START}")])
     found: list[Finding] = []
     policy = None
     try:
@@ -77,7 +79,7 @@ def _read(path: Path) -> str:
         with open_regular(path) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise Unreadable(Problem("there is no such file; deploy/policies holds two to start from")) from None
+        raise Unreadable(Problem(f"there is no such file; {START}")) from None
     except IsADirectoryError:
         raise Unreadable(Problem("is a folder; name the policy file in it")) from None
     except NotRegularError as error:

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edge_runtime.gate.policy_file import InForce
+from edge_runtime.gate.policy_file import START, InForce
 from edge_runtime.policy import Decision, sentence
 from edge_runtime.protocol import DecisionKind, EventRecord, Reason
 
@@ -110,9 +110,7 @@ def notices(status: GateStatus, in_force: InForce, policy_path: Path) -> list[st
     """
     found = []
     if in_force.policy is None and in_force.without is Reason.NO_POLICY:
-        found.append(
-            f"no policy: everything is held; write {policy_path} (deploy/policies holds two to start from)"
-        )
+        found.append(f"no policy: everything is held; write {policy_path} ({START})")
     elif in_force.policy is None:
         found.append(
             f"the policy cannot be used: everything is held; edge-runtime gate check {policy_path} says why"

@@ -8,7 +8,7 @@ _SENTENCES = {
     Reason.DROPPED_BY_PERSON: "a person dropped it",
     Reason.NEVER_ESCALATE: "the policy's keep section says that it stays on the device",
     Reason.COALESCED: "it repeats an event of the same rule and camera within the permit's coalesce time",
-    Reason.NO_POLICY: "there is no policy file; write one, such as deploy/policies/offline_first.yaml",
+    Reason.NO_POLICY: "there is no policy file; edge-runtime gate starter prints one to begin with",
     Reason.POLICY_UNREADABLE: "the policy file cannot be used; edge-runtime gate check FILE says why",
     Reason.CLASS_UNKNOWN: "its camera has no data class; write data_class under the camera in the configuration",
     Reason.NO_PERMIT: "no permit of the policy means it; a permit whose when section does would let it go",

@@ -190,3 +190,10 @@ def test_without_a_state_directory_the_others_say_so(cli: Cli) -> None:
     for command in (["list"], ["show", "0" * 32], ["receipts"]):
         cli(*command, code=2)
         assert "there is no state directory" in cli.errors
+
+
+@pytest.mark.parametrize("name", ["offline_first", "site_standard"])
+def test_a_starter_is_printed_and_valid(cli: Cli, name: str) -> None:
+    cli.policy.write_text(cli("starter", name))
+    assert cli.policy.read_text() == SITE_STANDARD.with_name(f"{name}.yaml").read_text()
+    assert "valid" in cli("check", cli.policy)

@@ -35,7 +35,7 @@ def test_two_are_shipped() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "p.yaml: is empty; deploy/policies holds two to start from"),
+        ("", "p.yaml: is empty; edge-runtime gate starter prints a policy"),
         ("- a", "must be a section, not a list"),
         ("name: [", "p.yaml:1: "),
         ("name: a\nname: b", "p.yaml:2: name: is given twice; the first is on line 1"),
