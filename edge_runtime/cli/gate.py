@@ -230,7 +230,7 @@ def starter(
     """
     from importlib.resources import files
 
-    text = files("edge_runtime.gate").joinpath("starters", f"{name.value}.yaml").read_text(encoding="utf-8")
+    text = (files("edge_runtime.gate") / "starters" / f"{name.value}.yaml").read_text(encoding="utf-8")
     typer.echo(text, nl=False)
 
 
