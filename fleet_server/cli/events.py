@@ -233,9 +233,11 @@ def _followed(client: FleetClient, filters: dict[str, Any], last: int) -> Iterat
                         yield event.data
                     while len(given) > _REMEMBERED:
                         given.popitem(last=False)
+            said = "the server ended the stream"
         except NotReachable as error:
-            if not failures:
-                say(f"{error}; waiting for it")
+            said = str(error)
+        if not failures:
+            say(f"{said}; waiting for it")
         failures += 1
         time.sleep(random.uniform(0.2, min(_LONGEST_PAUSE_S, 0.5 * 2 ** min(failures, 6))))  # noqa: S311 - jitter
 

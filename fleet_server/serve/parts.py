@@ -18,7 +18,7 @@ def broker_of(settings: ServerSettings, authority: CertificateAuthority, clock: 
     paths = settings.paths
     if settings.broker.kind == "external":
         files = ExternalFiles(revoked=paths.revocation_list, access=paths.root / "access.acl")
-        return ExternalBroker(files, authority, clock)
+        return ExternalBroker(files, authority, clock, reload=settings.broker.reload)
     return EmbeddedBroker(
         EmbeddedSettings(
             directory=paths.broker,

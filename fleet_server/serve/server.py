@@ -109,8 +109,9 @@ class _Server:
                 await self._unless_stopped(self._ingest_ready(), READY_S, "ingest")
             if not self._stopping.is_set():
                 self._announce(bound.getsockname()[1], f"{address.host}:{address.port}")
-                self._spawn(self._renew(authority, context, broker, application.store))
+                renewing = self._spawn(self._renew(authority, context, broker, application.store))
                 await self._until_stopped(serving)
+                renewing.cancel()
         finally:
             await self._end(web, follower, application)
         return 0
