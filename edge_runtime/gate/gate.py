@@ -17,7 +17,7 @@ from edge_runtime.gate.recall import MOST
 from edge_runtime.gate.redaction import Redactor, WholeBlur
 from edge_runtime.gate.ring import HandOverRing, Waiting
 from edge_runtime.gate.tally import GateStatus, Tally, notices
-from edge_runtime.outbox import NotAccepted, OutboxError, Put, PutResult, Submission
+from edge_runtime.outbox import NotAccepted, OutboxError, OutboxUnavailable, Put, PutResult, Submission
 from edge_runtime.outbox.records import MAX_TTL_NS
 from edge_runtime.protocol import EventRecord, encode_event
 from edge_runtime.state import StateDirectory
@@ -29,6 +29,9 @@ _BATCH = 32
 _LOOK_S = 0.25
 _RETRY_FIRST_S = 0.05
 _RETRY_MOST_S = 2.0
+_PATIENCE = 10
+"""An outbox that answers, and fails so often in a row, is taken to fail because of an event in the batch."""
+
 _LARGEST_EVENT = 65_536
 """The configuration allows no larger event; with its decision it is still a payload."""
 
@@ -110,7 +113,7 @@ class Gate:
         self._give_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
         self._started = False
-        self._unreported = 0
+        self._unreported = self._failures = 0
         self._complete = True
 
     def start(self) -> None:
@@ -231,6 +234,7 @@ class Gate:
                 self._complete = False
                 return
             wait_s = min(wait_s * 2, _RETRY_MOST_S)
+        self._failures = 0
         self._away(away=False)
         for item, result in zip(decided, results, strict=True):
             if result.accepted:
@@ -243,9 +247,12 @@ class Gate:
         now = self._clock.boottime_ns()
         try:
             results = self._outbox.put([item.at(now) for item in decided])
-        except OutboxError:  # away, or its database failed just now
+        except OutboxUnavailable:
             return None
         except Exception as error:  # noqa: BLE001 - one event that cannot be put must not stop all others
+            if isinstance(error, OutboxError) and self._failures < _PATIENCE:
+                self._failures += 1  # its database failed just now
+                return None
             self._log.error("outbox refused", events=len(decided), kind=type(error).__name__)
             if len(decided) > 1:
                 return self._put_one_by_one(decided)

@@ -11,7 +11,7 @@ import pytest
 
 from edge_runtime.clock import NS_PER_S, WallLabel
 from edge_runtime.gate import CropFolder, Gate, GateSettings, PolicyFile, RedactionFailed, WholeBlur
-from edge_runtime.outbox import NotAccepted, Put, PutResult
+from edge_runtime.outbox import NotAccepted, OutboxError, Put, PutResult
 from edge_runtime.protocol import DecisionKind, EventRecord, EvidenceMode, Reason
 from edge_runtime.state import StateDirectory
 from tests.rigs.events import FakeClock
@@ -316,7 +316,12 @@ def test_a_draining_outbox_is_asked_again_and_a_full_one_is_not(bench: Bench) ->
     assert any("not accepted by the outbox: full 1" in line for line in bench.gate.notices())
 
 
-def test_one_event_that_cannot_be_put_does_not_stop_the_others(bench: Bench) -> None:
+@pytest.mark.parametrize("error", [ValueError("poison"), OutboxError("the database failed")])
+def test_one_event_that_cannot_be_put_does_not_stop_the_others(
+    bench: Bench, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge_runtime.gate.gate._RETRY_MOST_S", 0.05)
+    bench.outbox.poison_error = error
     bench.outbox.poison = b"poisoned"
     bench.outbox.away = True
     bench.open()

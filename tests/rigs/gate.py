@@ -91,6 +91,7 @@ class PortOutbox:
         self.away = False
         self.answer: PutResult | None = None
         self.poison: bytes | None = None
+        self.poison_error: Exception = ValueError("poison")
         self.submissions: list[Submission] = []
         self.lost: Counter[str] = Counter()
         self.calls = 0
@@ -103,7 +104,7 @@ class PortOutbox:
         if self.away:
             raise OutboxUnavailable("away")
         if self.poison is not None and any(self.poison in item.body for item in submissions):
-            raise ValueError("poison")
+            raise self.poison_error
         return [self._take(item) for item in submissions]
 
     def decisions(self, limit: int) -> list[bytes]:
