@@ -13,63 +13,16 @@ import os
 import statistics
 import tempfile
 import time
-import uuid
 from pathlib import Path
 
-from edge_runtime.clock import NS_PER_S, SystemClock
-from edge_runtime.outbox import OutboxClient, Submission
-from edge_runtime.protocol import DecisionKind, uuid7
-from edge_runtime.protocol.decision import DecisionReceipt
-from edge_runtime.protocol.delivery import ApprovedEvent
+from edge_runtime.outbox import OutboxClient
+from edge_runtime.protocol import Severity
 from sim.road import Device, Server, enrol, running
 from tests.bench.bench_ingest import DEVICES, Senders, bare
 from tests.rigs.brokers import MosquittoBroker
-from tests.rigs.gate import event
+from tests.rigs.road_events import CONFIGURATION, submissions
 
 EVENTS, PUT, ALONE = 6000, 64, 100
-CONFIGURATION = """
-models: {m: {package: nowhere}}
-cameras:
-  one: {model: m, data_class: internal, source: {kind: synthetic}, rules: [{kind: occupancy, name: r}]}
-delivery:
-  state: "{state}"
-  uplink: {broker: {host: 127.0.0.1, port: {broker_port}}}
-"""
-
-
-def submissions(count: int, severity: int = 1) -> list[Submission]:
-    """New events with decisions that the server accepts."""
-    clock = SystemClock()
-    made = []
-    for _ in range(count):
-        seen = event(
-            clock,
-            id=uuid7(clock.wall().unix_ns),
-            severity=("info", "notice", "warning", "critical")[severity],
-        )
-        key = uuid.UUID(uuid7(clock.wall().unix_ns))
-        decision = DecisionReceipt.model_validate(
-            {
-                "id": str(key),
-                "event": seen.id,
-                "revision": 1,
-                "decision": "send",
-                "reasons": ["permitted"],
-                "rule": seen.rule,
-                "camera": seen.camera,
-                "severity": seen.severity,
-                "data_class": "internal",
-                "recipients": ["fleet"],
-                "purpose": "operations",
-                "at": seen.at,
-            }
-        )
-        body = ApprovedEvent(event=seen, decision=decision).encode(compress=False)
-        receipt = decision.encode(compress=False)
-        made.append(
-            Submission(key.bytes, DecisionKind.SEND, severity, 3600 * NS_PER_S, body, receipt=receipt)
-        )
-    return made
 
 
 def _delivered(client: OutboxClient) -> int:
@@ -90,7 +43,7 @@ def flood(client: OutboxClient) -> float:
 def alone(client: OutboxClient) -> list[float]:
     """Milliseconds from the put of one event to its receipt, one after another, at the highest severity."""
     took = []
-    for one in submissions(ALONE, severity=3):
+    for one in submissions(ALONE, Severity.CRITICAL):
         before, began = _delivered(client), time.perf_counter()
         client.put([one])
         while _delivered(client) == before:

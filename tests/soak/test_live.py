@@ -5,13 +5,13 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 import yaml
 
 from edge_runtime.config import load_config
 from edge_runtime.node import Node, load_models
+from tests.rigs.slope import slope_per_minute
 
 pytestmark = pytest.mark.soak
 
@@ -25,17 +25,6 @@ def _memory_mib(stop: threading.Event, samples: list[tuple[float, float]]) -> No
     process, begun = psutil.Process(), time.monotonic()
     while not stop.wait(_SAMPLE_S):
         samples.append((time.monotonic() - begun, process.memory_info().rss / 2**20))
-
-
-def _slope_per_minute(samples: list[tuple[float, float]]) -> tuple[float, float]:
-    """Least-squares slope in MiB a minute, and its standard error."""
-    kept = np.array(samples[int(len(samples) * _SETTLE) :])
-    x, y = kept[:, 0] / 60, kept[:, 1]
-    centred = x - x.mean()
-    slope = float((centred * (y - y.mean())).sum() / (centred**2).sum())
-    residual = y - y.mean() - slope * centred
-    error = float(np.sqrt((residual**2).sum() / (len(x) - 2) / (centred**2).sum()))
-    return slope, error
 
 
 def test_a_camera_three_times_faster_than_the_model(yolox_package: Path, tmp_path: Path) -> None:
@@ -82,7 +71,7 @@ def test_a_camera_three_times_faster_than_the_model(yolox_package: Path, tmp_pat
     camera, stages = result.cameras["fast"], result.stages
     period_ms = 1000 / rate
     around_ms = sum(stages[name].p95_ms for name in ("decode", "preprocess", "postprocess", "track", "rules"))
-    slope, error = _slope_per_minute(samples)
+    slope, error = slope_per_minute(samples, _SETTLE)
     print(
         f"\n{MINUTES:g} min at {rate:.0f} frames/s against a model of {stages['infer'].p50_ms:.1f} ms: "
         f"age p50 {stages['age'].p50_ms:.1f} p95 {stages['age'].p95_ms:.1f} p99 {stages['age'].p99_ms:.1f} ms, "
