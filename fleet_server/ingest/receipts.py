@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from edge_runtime.protocol.delivery import MAX_RANGES, Receipt
 from fleet_server.ingest.batch import Answer
 
+_MAX_REJECTED = 256
+"""Rejections in one receipt: each takes up to 280 bytes, and 512 of them would be longer than a payload may be."""
+
 _FULL_SHARE = 0.9
 """From this fill on the queue counts as full: what is in flight already must still fit."""
 
@@ -23,11 +26,11 @@ def receipts(answer: Answer, credit: int, server_ms: int) -> Iterator[Receipt]:
             epoch=answer.epoch,
             high=answer.high,
             accepted=accepted[:MAX_RANGES],
-            rejected=rejected[:MAX_RANGES],
+            rejected=rejected[:_MAX_REJECTED],
             credit=credit,
             server_ms=server_ms,
         )
-        accepted, rejected = accepted[MAX_RANGES:], rejected[MAX_RANGES:]
+        accepted, rejected = accepted[MAX_RANGES:], rejected[_MAX_REJECTED:]
         if not accepted and not rejected:
             return
 
