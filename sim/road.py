@@ -13,8 +13,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +25,7 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.state import StateDirectory
 from sim.cable import Cable
+from sim.mosquitto import Mosquitto
 
 _READY = re.compile(
     r"^ready https://(?P<host>[^:/\s]+):(?P<port>\d+) broker (?P<broker>[^:\s]+):(?P<mqtt>\d+)$"
@@ -147,15 +149,25 @@ class Server:
     Args:
         folder: for its data and its log.
         database: URL of a database instead of its own file.
-        broker: URL of a broker instead of the embedded one.
+        mosquitto: a broker of its own instead of the embedded one; started with the server.
+        workers: processes of ingest.
     """
 
-    def __init__(self, folder: Path, *, database: str | None = None, broker: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        database: str | None = None,
+        mosquitto: Mosquitto | None = None,
+        workers: int = 1,
+    ) -> None:
         self.data = folder / "fleet"
+        self.mosquitto, self._workers = mosquitto, workers
         self._extra = [
             *(("--database", database) if database else ()),
-            *(("--broker", broker) if broker else ()),
+            *(("--broker", mosquitto.url) if mosquitto else ()),
         ]
+        self.database = database or f"sqlite:///{self.data / 'fleet.db'}"
         self.url = ""
         self.broker = ("", 0)
         self.process = Process((), folder / "fleet.log")
@@ -167,7 +179,10 @@ class Server:
             RoadError: it did not start.
         """
         if not self.data.exists():
-            ask("fleet", "init", str(self.data), "--broker-port", str(free_port()))
+            self._init()
+        if self.mosquitto is not None and not self.mosquitto.runs:
+            # it needs files that the server writes, and the server is ready only once it has a broker
+            threading.Thread(target=self.mosquitto.start, args=(self.data,), daemon=True).start()
         listen = self.url.removeprefix("https://") or "127.0.0.1:0"
         self.process.arguments = command(
             "fleet", "serve", "--data", str(self.data), "--listen", listen, *self._extra
@@ -178,6 +193,22 @@ class Server:
             raise RoadError(f"the server's ready line cannot be read: {line}")
         self.url = f"https://{found['host']}:{found['port']}"
         self.broker = (found["broker"], int(found["mqtt"]))
+
+    def stop(self) -> None:
+        """End it, and its mosquitto."""
+        self.process.stop()
+        if self.mosquitto is not None:
+            self.mosquitto.kill()
+
+    def _init(self) -> None:
+        if self.mosquitto is None:
+            ask("fleet", "init", str(self.data), "--broker-port", str(free_port()))
+        else:
+            ask("fleet", "init", str(self.data))
+        words = ", ".join(json.dumps(word) for word in self.mosquitto.reload) if self.mosquitto else ""
+        with (self.data / "settings.toml").open("a", encoding="utf-8") as settings:
+            settings.write(f"\n[broker]\nreload = [{words}]\n" if words else "")
+            settings.write(f"\n[ingest]\nworkers = {self._workers}\n")
 
     def fleet(self, *arguments: str) -> Any:
         """What a `fleet` command with `--json` prints.
@@ -201,12 +232,16 @@ class Device:
         state: its state directory.
         configuration: YAML with a `delivery` section, for the uplink.
         cable: between it and the broker.
+        limits: settings of the outbox's process; its defaults when empty.
+        pace: settings of an uplink alone, without the configuration's file and without review; None for the other.
     """
 
     name: str
     state: StateDirectory
     configuration: Path
     cable: Cable
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    pace: Mapping[str, Any] | None = None
     outbox: Process = field(init=False)
     uplink: Process = field(init=False)
 
@@ -214,15 +249,31 @@ class Device:
         place = ("--state", str(self.state.path), "--with-parent")
         folder = self.state.path.parent
         python = (sys.executable, "-m")
-        self.outbox = Process((*python, "edge_runtime.outbox", *place), folder / "outbox.log")
-        self.uplink = Process(
-            (*python, "edge_runtime.node.uplink_process", "--config", str(self.configuration), *place),
-            folder / "uplink.log",
-        )
+        limits = ("--settings", json.dumps(self.limits))
+        self.outbox = Process((*python, "edge_runtime.outbox", *limits, *place), folder / "outbox.log")
+        words: tuple[str, ...] = ("edge_runtime.node.uplink_process", "--config", str(self.configuration))
+        if self.pace is not None:
+            broker = {"host": "localhost", "port": self.cable.port}
+            words = ("edge_runtime.uplink", "--settings", json.dumps({**self.pace, "broker": broker}))
+        self.uplink = Process((*python, *words, *place), folder / "uplink.log")
 
     def client(self) -> OutboxClient:
         """A connection of one's own to its outbox."""
         return OutboxClient(self.state.outbox_socket, SystemClock())
+
+    def start(self) -> None:
+        """Start both processes.
+
+        Raises:
+            RoadError: one did not become ready.
+        """
+        self.outbox.start()
+        self.uplink.start()
+
+    def kill(self) -> None:
+        """SIGKILL for both, as a device that loses its power without losing its disk."""
+        self.uplink.kill()
+        self.outbox.kill()
 
     def stop(self) -> None:
         """End both processes and pull the cable."""
@@ -231,7 +282,15 @@ class Device:
         self.cable.close()
 
 
-def enrol(server: Server, folder: Path, name: str, configuration: str) -> Device:
+def enrol(
+    server: Server,
+    folder: Path,
+    name: str,
+    configuration: str = "",
+    *,
+    limits: Mapping[str, Any] | None = None,
+    pace: Mapping[str, Any] | None = None,
+) -> Device:
     """A new device behind a cable of its own; nothing of it runs yet.
 
     Args:
@@ -239,6 +298,8 @@ def enrol(server: Server, folder: Path, name: str, configuration: str) -> Device
         folder: for its state, configuration and logs.
         name: wished id.
         configuration: YAML; `{broker_port}` and `{state}` in it are replaced.
+        limits: settings of the outbox's process.
+        pace: settings of an uplink without the configuration's file; see `Device`.
 
     Raises:
         RoadError: the server refused.
@@ -251,7 +312,7 @@ def enrol(server: Server, folder: Path, name: str, configuration: str) -> Device
     path = folder / "device.yaml"
     text = configuration.replace("{broker_port}", str(cable.port)).replace("{state}", str(state.path))
     path.write_text(text, encoding="utf-8")
-    return Device(name, state, path, cable)
+    return Device(name, state, path, cable, limits or {}, pace)
 
 
 @contextlib.contextmanager
@@ -261,7 +322,7 @@ def running(server: Server) -> Iterator[Server]:
     try:
         yield server
     finally:
-        server.process.stop()
+        server.stop()
 
 
 def start(arguments: Sequence[str], log: IO[str]) -> "subprocess.Popen[str]":
