@@ -170,6 +170,8 @@ class BrokerSettings(_Section):
         websocket_port: MQTT over WebSocket and TLS of the embedded one; None for none.
         url: of an external one: `mqtts://host:port`, `wss://host/path`, or `mqtt://` on loopback alone.
         protocol: MQTT version that ingest speaks; `auto` tries 5 and falls back.
+        reload: command with its arguments that has an external one read `access.acl` and `revoked.crl` anew, for
+            instance `["systemctl", "reload", "mosquitto"]`; empty when it looks at the files by itself.
     """
 
     kind: Literal["embedded", "external"] = "embedded"
@@ -178,6 +180,9 @@ class BrokerSettings(_Section):
     websocket_port: Port | None = None
     url: Annotated[str, Field(max_length=512)] | None = None
     protocol: Literal["auto", "5", "3.1.1"] = "auto"
+    reload: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...], Field(max_length=32)
+    ] = ()
 
     @model_validator(mode="after")
     def _named(self) -> Self:
