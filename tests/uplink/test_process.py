@@ -1,7 +1,6 @@
 """The process itself: exit codes, one sentence for what is wrong, a clean end, the renewal of its certificate."""
 
 import contextlib
-import json
 import signal
 import socket
 import subprocess
@@ -20,7 +19,14 @@ from edge_runtime.uplink.enrolled import enrolled
 from tests.rigs.brokers import running_broker, wait_until
 from tests.rigs.fake_receipts import ReceiptingPeer
 from tests.rigs.pki import Pki
-from tests.rigs.uplinks import DeviceProcesses, ThreadedUplink, enrol_by_hand, identity, submission
+from tests.rigs.uplinks import (
+    DeviceProcesses,
+    ThreadedUplink,
+    enrol_by_hand,
+    identity,
+    submission,
+    submissions,
+)
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
@@ -72,25 +78,38 @@ def test_it_is_ready_without_a_broker_or_an_outbox_and_ends_at_once(tmp_path: Pa
     assert "Traceback" not in device.log
 
 
-def test_a_hung_uplink_holds_up_no_enqueue(tmp_path: Path) -> None:
+def test_processes_may_hang_be_killed_and_be_ended(tmp_path: Path) -> None:
     with running_broker("nats", tmp_path / "broker", ["dev-1"]) as broker:
         peer = ReceiptingPeer(broker).start()
         with DeviceProcesses(tmp_path, broker.parties["dev-1"], broker.host, broker.port) as device:
-            device.put([submission()])
-            assert peer.wait_rows("dev-1", 1)
+            keys = device.put(submissions(50))
+            assert peer.wait_rows("dev-1", 50)
+            # a hung uplink holds up no enqueue
             assert device.uplink is not None
             device.uplink.send_signal(signal.SIGSTOP)
             clock = SystemClock()
             begin = clock.monotonic_ns()
-            device.put([submission() for _ in range(200)])
+            keys += device.put(submissions(200))
             assert clock.monotonic_ns() - begin < 5e9
+            # a killed one leaves its will
             device.kill_uplink()
             assert wait_until(lambda: peer.presence("dev-1")[-1].reason == "connection_lost")
             born = [found.session for found in peer.presence("dev-1") if found.reason == "connected"]
             assert peer.presence("dev-1")[-1].session == born[-1]
             device.start_uplink()
-            assert peer.wait_rows("dev-1", 201)
+            assert peer.wait_rows("dev-1", 250)
             assert wait_until(lambda: peer.presence("dev-1")[-1].session > born[-1])
+            # a killed outbox is found again
+            device.kill_outbox()
+            device.start_outbox()
+            keys += device.put(submissions(50))
+            assert peer.wait_rows("dev-1", 300)
+            assert wait_until(lambda: device.client.status().ledger.delivered == 300)
+            assert set(peer.rows("dev-1")) == set(keys)
+            assert device.uplink.poll() is None
+            assert device.terminate_uplink() == 0
+            assert wait_until(lambda: peer.presence("dev-1")[-1].reason == "stopped")
+            assert "Traceback" not in device.log
         peer.stop()
 
 
@@ -169,22 +188,4 @@ def test_a_command_renews_the_certificate(tmp_path: Path) -> None:
             assert wait_until(lambda: bool(calls and peer.results))
             assert peer.results[-1].done
             assert wait_until(lambda: device.uplink.sessions == 2)
-        peer.stop()
-
-
-def test_settings_on_the_command_line_reach_the_process(tmp_path: Path) -> None:
-    """A setting that only shows outside: the window of one bundle."""
-    with running_broker("nats", tmp_path / "broker", ["dev-1"]) as broker:
-        peer = ReceiptingPeer(broker).start()
-        with DeviceProcesses(
-            tmp_path, broker.parties["dev-1"], broker.host, broker.port, window=1, retry_first_s=5.0
-        ) as device:
-            assert wait_until(lambda: bool(peer.syncs))
-            peer.silent = True
-            device.put([submission(3) for _ in range(200)])
-            assert peer.wait_rows("dev-1", 1)
-            assert not wait_until(lambda: len(peer.bundles) > 1, 0.3)
-            peer.silent = False
-            assert peer.wait_rows("dev-1", 200)
-            assert json.loads(device._settings)["window"] == 1
         peer.stop()

@@ -9,7 +9,7 @@ from edge_runtime.protocol.delivery import Presence, PresenceState, Rejection, R
 from edge_runtime.protocol.topics import Channel
 from tests.rigs.brokers import KINDS, Broker, connected, running_broker, wait_until
 from tests.rigs.fake_receipts import ReceiptingPeer
-from tests.rigs.uplinks import DeviceProcesses, ThreadedUplink, identity, submission, submissions
+from tests.rigs.uplinks import ThreadedUplink, identity, submission, submissions
 
 _NAMES = [f"dev-{number}" for number in range(1, 31)]
 
@@ -43,9 +43,8 @@ def device(tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str) -> I
         yield started
 
 
-def settled(device: ThreadedUplink | DeviceProcesses, timeout: float = 15.0) -> bool:
-    outbox = device.outbox if isinstance(device, ThreadedUplink) else device.client
-    return wait_until(lambda: outbox.status().ledger.queued == 0, timeout)
+def settled(device: ThreadedUplink, timeout: float = 15.0) -> bool:
+    return wait_until(lambda: device.outbox.status().ledger.queued == 0, timeout)
 
 
 def test_what_goes_up_arrives_once_and_the_ledger_balances(
@@ -232,28 +231,3 @@ def test_a_broker_that_hangs_is_left_and_found_again(
         broker.resume()
         assert settled(device, 20)
         assert set(peer.rows(name)) == set(keys)
-
-
-def test_processes_may_be_killed_and_ended(
-    tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str
-) -> None:
-    party = broker.parties[name]
-    with DeviceProcesses(tmp_path, party, broker.host, broker.port) as device:
-        keys = device.put(submissions(50))
-        assert settled(device)
-        keys += device.put(submissions(600))
-        device.kill_uplink()
-        keys += device.put(submissions(50))
-        device.start_uplink()
-        assert settled(device)
-        device.kill_outbox()
-        device.start_outbox()
-        keys += device.put(submissions(50))
-        assert settled(device)
-        assert device.uplink is not None
-        assert device.uplink.poll() is None
-        assert set(peer.rows(name)) == set(keys)
-        assert device.client.status().ledger.delivered == 750
-        assert device.terminate_uplink() == 0
-        assert wait_until(lambda: peer.presence(name)[-1].reason == "stopped")
-        assert "Traceback" not in device.log
