@@ -1,7 +1,7 @@
-"""The page docs/cli.md, made from the table of commands and the commands' own signatures."""
+"""The pages docs/cli.md and docs/fleet-cli.md, made from the tables of commands and the commands' signatures."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +11,9 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from edge_runtime.cli.commands import COMMANDS, EVERYWHERE, CommandRow
+from fleet_server.cli.commands import COMMANDS as FLEET_COMMANDS
+from fleet_server.cli.commands import EVERYWHERE as FLEET_EVERYWHERE
+from fleet_server.cli.commands import CommandRow as FleetCommandRow
 
 HEAD = """\
 # Command line
@@ -25,17 +28,46 @@ Exit codes that mean the same for every command:
 """
 
 
+FLEET_HEAD = """\
+# Command line of the fleet
+
+`fleet` runs the server and operates it; [the operator's guide](fleet.md) shows it at work. An error is one line on
+stderr. Results go to stdout, what is said beside them to stderr, so that `--json` can be piped. Every command takes
+`--help`; `fleet --install-completion` lets the shell complete commands.
+
+Commands that speak to a server take `--server URL --token-file FILE --ca FILE` from anywhere, or `--data DIR` on
+the server's own machine. The environment stands in for them: `FLEET_SERVER`, `FLEET_TOKEN` (a file, or the token
+itself), `FLEET_CA`, `FLEET_DATA`; an option stands above all four.
+
+Exit codes that mean the same for every command:
+
+| code | meaning |
+| --- | --- |
+"""
+
+Row = CommandRow | FleetCommandRow
+
+
 def cli_page() -> str:
-    """The reference of the command line."""
-    codes = "".join(f"| {code} | {_cell(meaning)} |\n" for code, meaning in EVERYWHERE.items())
-    parts = [HEAD + codes]
-    for row in COMMANDS:
+    """The reference of the device's command line."""
+    return _page(HEAD, "edge-runtime", COMMANDS, EVERYWHERE)
+
+
+def fleet_cli_page() -> str:
+    """The reference of the operator's command line."""
+    return _page(FLEET_HEAD, "fleet", FLEET_COMMANDS, FLEET_EVERYWHERE)
+
+
+def _page(head: str, program: str, rows: Iterable[Row], everywhere: Mapping[int, str]) -> str:
+    codes = "".join(f"| {code} | {_cell(meaning)} |\n" for code, meaning in everywhere.items())
+    parts = [head + codes]
+    for row in rows:
         for name, callback, text in _callbacks(row):
-            parts.append(_command(f"edge-runtime {row.name} {name}".strip(), callback, text, row.exits[name]))
+            parts.append(_command(f"{program} {row.name} {name}".strip(), callback, text, row.exits[name]))
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _callbacks(row: CommandRow) -> Iterator[tuple[str, Callable[..., Any], str]]:
+def _callbacks(row: Row) -> Iterator[tuple[str, Callable[..., Any], str]]:
     """Name within the group, function and help of every command of a row."""
     target = getattr(import_module(row.module), row.attribute)
     if not isinstance(target, typer.Typer):

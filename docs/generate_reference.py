@@ -1,4 +1,4 @@
-"""Writes the pages that are made from the code: configuration.md, cli.md, and the list of decisions.
+"""Writes the pages that are made from the code: configuration.md, cli.md, fleet-cli.md, and the list of decisions.
 
     python -m docs.generate_reference           writes them
     python -m docs.generate_reference --check   leaves with 1 if one of them is stale
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.cli_reference import cli_page
+from docs.cli_reference import cli_page, fleet_cli_page
 from docs.configuration_reference import configuration_page
 from docs.decisions_index import decisions_page
 
@@ -20,6 +20,7 @@ MARK = "<!-- Written by docs/generate_reference.py. Do not edit. -->\n\n"
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration_page,
     "cli.md": cli_page,
+    "fleet-cli.md": fleet_cli_page,
     "decisions/index.md": decisions_page,
 }
 

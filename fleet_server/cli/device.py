@@ -72,7 +72,7 @@ def invite(
     write(made["token"])
     uses = "one device" if made["uses"] == 1 else f"{made['uses']} devices"
     say(f"for {uses}, until {when(made['expires_ms'])} UTC. On the device:")
-    say("  edge-runtime enrol --server https://HOST:PORT --token -")
+    say("  edge-runtime enrol --server https://HOST:PORT --token @FILE")
 
 
 @app.command(name="list")

@@ -1,7 +1,5 @@
 """`fleet events`: follow, list, show and export committed events."""
 
-import csv
-import io
 import random
 import sys
 import time
@@ -16,11 +14,10 @@ from edge_runtime.clock import SystemClock
 from edge_runtime.errors import ConfigError
 from fleet_server.cli.client import FleetClient, connected
 from fleet_server.cli.errors import NotReachable
+from fleet_server.cli.event_forms import csv_lines, json_lines, show_event
 from fleet_server.cli.output import (
     clean,
     say,
-    span,
-    when,
     when_short,
     write,
     write_json,
@@ -51,26 +48,6 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only committed before.")]
 
-CSV_COLUMNS = (
-    "id",
-    "key",
-    "device",
-    "received",
-    "at_ms",
-    "synced",
-    "severity",
-    "kind",
-    "rule",
-    "camera",
-    "state",
-    "revision",
-    "data_class",
-    "label",
-    "count",
-    "duration_s",
-    "evidence_sha256",
-)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _REMEMBERED = 5000
 _LONGEST_PAUSE_S = 10.0
 
@@ -162,6 +139,10 @@ def show(
     token_file: TokenFile = None,
     ca: Ca = None,
     data: Data = None,
+    evidence: Annotated[
+        Path | None,
+        typer.Option("--evidence", metavar="FILE", help="Also fetch its evidence into this file."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show one event, the decision that let it go, and how far its evidence is."""
@@ -169,10 +150,14 @@ def show(
         raise ConfigError("EVENT is a number or a key of 32 hexadecimal digits")
     with connected(server, token_file, ca, data) as client:
         found = client.get(f"/v1/events/{event}")
-    if json:
-        write_json(found)
-    else:
-        _show(found)
+        if json:
+            write_json(found)
+        else:
+            show_event(found)
+        if evidence is not None:
+            with WholeFile(evidence) as stream:
+                size = client.download(f"/v1/events/{event}/evidence", stream)
+            say(f"{evidence}: {size} bytes")
 
 
 @app.command()
@@ -200,13 +185,13 @@ def export(
     filters = _filters(device, camera, rule, kind, severity) | _times(since, until)
     with connected(server, token_file, ca, data) as client:
         found = client.pages("/v1/events", "events", "after_id", after_id=0, **filters)
-        lines = _csv_lines(found) if form == "csv" else _json_lines(found)
+        lines = csv_lines(found) if form == "csv" else json_lines(found)
         if out is None:
             for line in lines:
                 sys.stdout.write(line)
             return
         with WholeFile(out) as stream:
-            written = sum(1 for line in lines if stream.write(line))
+            written = sum(1 for line in lines if stream.write(line.encode()))
     say(f"{out}: {written - (form == 'csv')} events")
 
 
@@ -276,70 +261,3 @@ def _line(event: Any) -> str:
 def _cut(text: object, width: int) -> str:
     shown = clean(text)
     return shown if len(shown) <= width else shown[: width - 1] + "…"
-
-
-def _show(found: Any) -> None:
-    event, decision, evidence = found["event"] or {}, found["decision"] or {}, found["evidence"]
-    rows: list[tuple[str, object]] = [
-        ("event", f"{event.get('id', '-')} revision {found['revision']}, {found['state']}"),
-        ("key", f"{found['key']}  (number {found['id']})"),
-        ("device", found["device"]),
-        ("camera", found["camera"]),
-        ("rule", f"{found['rule']} ({found['kind']})"),
-        ("severity", found["severity"]),
-        ("happened", _happened(found)),
-        ("committed", f"{when(found['received_ms'])} UTC"),
-        ("class", found["data_class"]),
-    ]
-    optional = ("label", "confidence", "count", "direction", "duration_s", "reason")
-    rows += [(name, event[name]) for name in optional if event.get(name) is not None]
-    if decision:
-        rows += [
-            ("decision", f"{decision['decision']}: {', '.join(decision['reasons'])}"),
-            ("permit", f"{decision.get('permit') or '-'} to {', '.join(decision['recipients']) or '-'}"),
-        ]
-        if decision.get("by"):
-            rows.append(("released by", f"{decision['by']}: {decision.get('note') or ''}"))
-    else:
-        rows.append(("content", "written by a newer version; this one cannot read it"))
-    if evidence is not None:
-        state = f"{evidence['state']}, {evidence['received']} of {evidence['bytes']} bytes"
-        rows.append(("evidence", f"{evidence['mode']}, {state}"))
-    for name, value in rows:
-        write(f"{name:<12} {clean(value)}")
-
-
-def _happened(found: Any) -> str:
-    label = f"{when(found['at_ms'])} UTC by the device's clock"
-    late = found["received_ms"] - found["at_ms"]
-    if not found["synced"]:
-        return f"{label}, which was not synchronised"
-    return f"{label}, {span(late)} before it was committed" if late >= 1000 else label
-
-
-def _json_lines(found: Iterator[Any]) -> Iterator[str]:
-    from json import dumps
-
-    for event in found:
-        yield dumps(event, separators=(",", ":"), ensure_ascii=False) + "\n"
-
-
-def _csv_lines(found: Iterator[Any]) -> Iterator[str]:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(CSV_COLUMNS)
-    yield buffer.getvalue()
-    for event in found:
-        buffer.seek(0)
-        buffer.truncate()
-        content = event["event"] or {}
-        row = {**content, **event, "received": when(event["received_ms"])}
-        writer.writerow([_cell(row.get(name)) for name in CSV_COLUMNS])
-        yield buffer.getvalue()
-
-
-def _cell(value: object) -> object:
-    """A text that a spreadsheet would take for a formula is quoted, as its own makers advise."""
-    if value is None or not isinstance(value, str):
-        return "" if value is None else value
-    return f"'{value}" if value.startswith(_FORMULA) else value

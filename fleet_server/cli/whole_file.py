@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import BinaryIO
 
 from edge_runtime.errors import ConfigError
 
@@ -22,15 +22,15 @@ class WholeFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._staged: Path | None = None
-        self._stream: TextIO | None = None
+        self._stream: BinaryIO | None = None
 
-    def __enter__(self) -> TextIO:
+    def __enter__(self) -> BinaryIO:
         try:
             handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name[:40]}.")
         except OSError as error:
             raise ConfigError(f"{self._path} cannot be written: {error.strerror}") from None
         self._staged = Path(name)
-        self._stream = os.fdopen(handle, "w", encoding="utf-8", newline="")
+        self._stream = os.fdopen(handle, "wb")
         return self._stream
 
     def __exit__(
