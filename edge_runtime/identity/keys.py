@@ -70,7 +70,7 @@ def fingerprint(pem: str) -> str:
     """
     try:
         found = x509.load_pem_x509_certificates(pem.encode())
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         found = []
     if len(found) != 1:
         raise WrongServer("the server answered with something else than the one certificate of its authority")
@@ -102,9 +102,10 @@ def check_issued(certificate: str, authority: str, key: PrivateKey) -> Issued:
         found = x509.load_pem_x509_certificate(certificate.encode())
         found.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.encode()))
         names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    except (ValueError, TypeError, InvalidSignature):
+        is_of_key = found.public_key() == key.public_key()
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion):
         raise IdentityError("the server sent a certificate that its authority did not sign") from None
-    if found.public_key() != key.public_key() or len(names) != 1:
+    if not is_of_key or len(names) != 1:
         raise IdentityError("the server sent a certificate of another key")
     return Issued(
         str(names[0].value),

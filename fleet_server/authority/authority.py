@@ -162,7 +162,7 @@ class CertificateAuthority:
         """Whether this authority signed it; says nothing of its dates or revocation."""
         try:
             certificate.verify_directly_issued_by(self.certificate)
-        except (ValueError, TypeError, InvalidSignature):
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
             return False
         return True
 

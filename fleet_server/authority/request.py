@@ -50,7 +50,7 @@ class CertificateRequest:
             fits = found.is_signature_valid
             names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         # PyCA raises all of these for malformed DER, unknown algorithms and odd names
-        except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature) as error:
+        except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.InvalidVersion) as error:
             if isinstance(error, RequestError):
                 raise
             raise RequestError("this is no certificate signing request in PEM") from None

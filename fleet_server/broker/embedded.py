@@ -25,6 +25,8 @@ from fleet_server.broker.users import BrokerUser
 RELOAD_S_PER_USER = 0.001
 """Four times what a reload took here for each user; see docs/decisions/0111."""
 
+MOST_SILENT = 3
+
 _log = logging.getLogger("fleet_server.broker")
 
 
@@ -43,6 +45,7 @@ class EmbeddedSettings:
         max_store_bytes: bound of its store.
         ready_s: how long a start may take; recovery of a large store counts.
         reload_s: how long a reload may take, beside `RELOAD_S_PER_USER`, before the child is started anew instead.
+        probe_s: between two looks whether it still answers; three in a row without an answer and it is killed.
         stop_s: between SIGTERM and SIGKILL.
         first_pause_s, longest_pause_s: between starts.
         settled_s: after running so long the pause is the first one again.
@@ -58,6 +61,7 @@ class EmbeddedSettings:
     max_store_bytes: int = 4 << 30
     ready_s: float = 60.0
     reload_s: float = 5.0
+    probe_s: float = 15.0
     stop_s: float = 10.0
     first_pause_s: float = 0.2
     longest_pause_s: float = 10.0
@@ -236,8 +240,20 @@ class EmbeddedBroker:
                 return f"not ready within {self._settings.ready_s:.0f} s"
             return process.last_words() or f"ended with code {process.exit_code} before it was ready"
         self._set(BrokerState.RUNNING, pid=process.pid)
-        code = process.wait()
-        return f"ended by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+        code = self._wait_while_it_answers(process, host, context)
+        if code is None:
+            return f"it did not answer {MOST_SILENT} times in a row"
+        return f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
+
+    def _wait_while_it_answers(self, process: NatsProcess, host: str, context: ssl.SSLContext) -> int | None:
+        """Its exit code, or None when it runs and does not serve."""
+        silent = 0
+        while silent < MOST_SILENT:
+            code = process.wait(self._settings.probe_s)
+            if code is not None:
+                return code
+            silent = 0 if answers(host, self._settings.port, context) else silent + 1
+        return process.exit_code
 
     def _reload(self, process: NatsProcess, wanted: str, timeout_s: float) -> None:
         if process.reload(timeout_s, _pause):

@@ -140,7 +140,7 @@ def certificate_in(pem: str, authority: CertificateAuthority) -> x509.Certificat
     try:
         found = x509.load_pem_x509_certificate(pem.encode())
         is_ours = authority.has_signed(found)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         is_ours = False
     if not is_ours:
         raise DeviceProblem(

@@ -16,6 +16,7 @@ import pwd
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sysconfig
 import threading
@@ -262,6 +263,29 @@ def connected(
         yield recorder
     finally:
         recorder.close()
+
+
+def accepts(
+    port: int, party: Credentials | None, host: str = "localhost", authority: Path | None = None
+) -> bool:
+    """Whether a broker takes an MQTT 3.1.1 connection of this party, or of one without a certificate.
+
+    By bare bytes, because paho takes seconds to give up.
+    """
+    bare = ssl.create_default_context(cafile=None if authority is None else str(authority))
+    context = bare if party is None else party.client_context()
+    name = f"probe-{os.urandom(6).hex()}".encode()
+    body = b"\x00\x04MQTT\x04\x02\x00\x00" + len(name).to_bytes(2, "big") + name
+    try:
+        with (
+            socket.create_connection((host, port), 5) as plain,
+            context.wrap_socket(plain, server_hostname=host) as connection,
+        ):
+            connection.sendall(b"\x10" + bytes([len(body)]) + body)
+            answer = connection.recv(4)
+    except OSError:
+        return False
+    return answer == b"\x20\x02\x00\x00"
 
 
 class Recorder:

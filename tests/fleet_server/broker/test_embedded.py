@@ -17,7 +17,7 @@ import pytest
 from edge_runtime.clock import SystemClock
 from fleet_server.broker.broker import BrokerError, BrokerState
 from fleet_server.broker.embedded import EmbeddedBroker, EmbeddedSettings
-from tests.rigs.brokers import Recorder, wait_until
+from tests.rigs.brokers import Recorder, accepts, wait_until
 from tests.rigs.pki import Credentials
 from tests.rigs.site import Site, connect_to, user_of
 
@@ -58,9 +58,7 @@ def close(*recorders: Recorder) -> None:
 
 def refused(broker: EmbeddedBroker, party: Credentials) -> bool:
     """Whether the broker does not take a new connection of this party."""
-    recorder = connect(broker, party)
-    close(recorder)
-    return recorder.accepted is not True
+    return not accepts(broker.port, party)
 
 
 def test_users_come_and_go_without_a_restart_and_a_revoked_one_is_cut_at_once(
@@ -118,6 +116,21 @@ def test_kill_9_of_the_child_is_survived_with_what_it_acknowledged(
     assert wait_until(lambda: len(device.messages) >= 20, 10)
     assert [payload for _, payload in device.messages] == [b"%d" % number for number in range(20)]
     close(device, server)
+
+
+def test_one_that_hangs_is_started_anew(site: Site) -> None:
+    broker = EmbeddedBroker(replace(settings(site), probe_s=0.05), SystemClock())
+    try:
+        broker.start([site.ingest_user])
+        wait_until(lambda: False, 0.5)
+        assert broker.status().restarts == 0  # it answers, so it is left alone
+        pid = broker.status().pid or 0
+        os.kill(pid, signal.SIGSTOP)
+        assert wait_until(lambda: "did not answer" in broker.status().trouble, 15)
+        assert wait_until(lambda: broker.status().state is BrokerState.RUNNING, 15)
+        assert not psutil.pid_exists(pid)
+    finally:
+        broker.stop()
 
 
 def test_a_change_while_it_is_down_is_obeyed_when_it_comes_back(site: Site) -> None:
