@@ -6,7 +6,7 @@ against what the protocol says.
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,14 +40,15 @@ class Books:
             self.high += 1
             self.settled.discard(self.high)
 
-    def ranges(self) -> tuple[tuple[int, int], ...]:
-        found: list[tuple[int, int]] = []
-        for seq in sorted(self.settled):
-            if found and found[-1][1] == seq - 1:
-                found[-1] = (found[-1][0], seq)
-            else:
-                found.append((seq, seq))
-        return tuple(found[:512])
+
+def _ranges(seqs: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for seq in sorted(seqs):
+        if found and found[-1][1] == seq - 1:
+            found[-1] = (found[-1][0], seq)
+        else:
+            found.append((seq, seq))
+    return tuple(found[:512])
 
 
 class ReceiptingPeer:
@@ -137,13 +138,13 @@ class ReceiptingPeer:
         """Whether so many rows were committed in time."""
         return wait_until(lambda: len(self.rows(device)) >= count, timeout)
 
-    def receipt(self, device: str, epoch: str) -> Receipt:
-        """The receipt of the present state."""
+    def receipt(self, device: str, epoch: str, seqs: Iterable[int] = ()) -> Receipt:
+        """The receipt of what was settled now: all that is settled may be more than one receipt holds."""
         books = self.books[device, epoch]
         return Receipt(
             epoch=epoch,
             high=books.high,
-            accepted=books.ranges(),
+            accepted=_ranges(seq for seq in seqs if seq > books.high),
             rejected=tuple(self.refuse.values()),
             credit=self.credit,
             server_ms=self.now_ms(),
@@ -172,13 +173,13 @@ class ReceiptingPeer:
         elif channel is Channel.SYNC:
             sync = Sync.decode(payload)
             self.syncs.append(sync)
-            self._answer(device, sync.epoch)
+            self._answer(device, sync.epoch, sorted(self.books[device, sync.epoch].settled))
         elif channel is Channel.OUTCOME:
             report = Outcomes.decode(payload)
             self.outcomes.append(report)
             for gone in report.ranges:
                 self.books[device, report.epoch].settle(range(gone.first, gone.last + 1))
-            self._answer(device, report.epoch)
+            self._answer(device, report.epoch, ())
         elif channel is Channel.HEALTH:
             self.health.append(Health.decode(payload))
         elif channel is Channel.HELD:
@@ -207,10 +208,9 @@ class ReceiptingPeer:
                 taken.append(item.seq)
         books.settle(taken)
         if taken or any(item.seq in self.refuse for item in bundle.items):
-            self._answer(device, bundle.epoch)
+            self._answer(device, bundle.epoch, taken)
 
-    def _answer(self, device: str, epoch: str) -> None:
+    def _answer(self, device: str, epoch: str, seqs: Iterable[int]) -> None:
         if not self.silent and self._client is not None:
-            self._client.publish(
-                str(Topic(device, Channel.RECEIPT)), self.receipt(device, epoch).encode(), qos=1
-            )
+            receipt = self.receipt(device, epoch, seqs)
+            self._client.publish(str(Topic(device, Channel.RECEIPT)), receipt.encode(), qos=1)
