@@ -75,31 +75,41 @@ class Books:
 
 _NAMES = tuple(field.name for field in fields(Books))
 
-CREATE_BOOKS = (
-    "CREATE TABLE books (id INTEGER PRIMARY KEY CHECK (id = 1), "
-    + ", ".join(f'"{name}"' for name in _NAMES)
-    + ", crc INTEGER NOT NULL)"
+BOOKS, COPY = "books", "books_copy"
+"""The table that every transaction writes, and one on another page that is written now and then, for a salvage."""
+
+_COLUMNS = ", ".join(f'"{name}"' for name in _NAMES)
+CREATE_BOOKS = tuple(
+    f"CREATE TABLE {table} (id INTEGER PRIMARY KEY CHECK (id = 1), {_COLUMNS}, crc INTEGER NOT NULL)"
+    for table in (BOOKS, COPY)
 )
-_LOAD = "SELECT " + ", ".join(f'"{name}"' for name in _NAMES) + ", crc FROM books WHERE id = 1"  # noqa: S608
-_SAVE = f"INSERT OR REPLACE INTO books VALUES (1, {', '.join('?' * len(_NAMES))}, ?)"  # noqa: S608 - our own names
+_LOAD = {
+    table: f"SELECT {_COLUMNS}, crc FROM {table} WHERE id = 1"  # noqa: S608 - our own names
+    for table in (BOOKS, COPY)
+}
+_MARKS = ", ".join("?" * len(_NAMES))
+_SAVE = {
+    table: f"INSERT OR REPLACE INTO {table} VALUES (1, {_MARKS}, ?)"  # noqa: S608 - our own names
+    for table in (BOOKS, COPY)
+}
 
 
-def load_books(database: Database) -> Books | None:
+def load_books(database: Database, table: str = BOOKS) -> Books | None:
     """The books as they were committed, or None where the row is missing or damaged.
 
     Raises:
         DatabaseFault: the table cannot be read.
     """
-    rows = database.execute(_LOAD)
+    rows = database.execute(_LOAD[table])
     if len(rows) != 1 or rows[0][-1] != _crc(rows[0][:-1]):
         return None
     return Books(*rows[0][:-1])
 
 
-def save_books(database: Database, books: Books) -> None:
+def save_books(database: Database, books: Books, table: str = BOOKS) -> None:
     """Write the books; part of every transaction."""
     values = astuple(books)
-    database.execute(_SAVE, (*values, _crc(values)))
+    database.execute(_SAVE[table], (*values, _crc(values)))
 
 
 def _crc(values: tuple[object, ...]) -> int:

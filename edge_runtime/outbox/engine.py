@@ -14,7 +14,7 @@ from typing import Any
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.outbox import absorb, decision_rows, evidence_rows
 from edge_runtime.outbox.ballast import Ballast
-from edge_runtime.outbox.books import Books, save_books
+from edge_runtime.outbox.books import COPY, Books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
 from edge_runtime.outbox.leases import Leases
 from edge_runtime.outbox.queue_time import QueueTime
@@ -319,6 +319,7 @@ class Engine:
             self.time.store(books, self.boot_ms())
             self._database.execute("BEGIN IMMEDIATE")
             save_books(self._database, books)
+            save_books(self._database, books, COPY)
             self._database.execute("COMMIT")
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except DatabaseFault:

@@ -1,17 +1,21 @@
 """What can still be read of a damaged database goes into a new one; what cannot is counted as lost."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edge_runtime.outbox.books import Books, load_books, save_books
+from edge_runtime.outbox.books import BOOKS, COPY, Books, load_books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, Row
 from edge_runtime.outbox.queue_rows import row_crc
-from edge_runtime.outbox.schema import ROW_OVERHEAD, rollback
+from edge_runtime.outbox.schema import ROW_OVERHEAD, create, rollback
 from edge_runtime.outbox.transaction import CRITICAL
 
+SCRATCH = "salvage"
+_PAGE_BYTES = 4096
+_MAX_PAGES = 1 << 20
 _PAGE = 200
 _MAX_PROBES = 20_000
 _QUEUE = "SELECT seq, key, severity, added, deadline, tries, evidence, crc, body FROM queue "
@@ -52,35 +56,90 @@ def salvage(aside: Path, opened: OpenedStore, connect: Connect) -> str:
     Raises:
         DatabaseFault: the new database cannot be written.
     """
-    old: Books | None = None
-    rows: list[Row] = []
-    others: dict[str, list[Row]] = {}
-    held: list[Row] = []
-    source = _try_connect(aside, connect)
-    if source is not None:
-        try:
-            old = _try_books(source)
-            rows = [row for row in _walk(source, old) if _whole(row)]
-            held = [row for row in _rows(source, "held", _HELD) if _whole_held(row)]
-            others = {table: _rows(source, table, columns) for table, columns in _COPIED.items()}
-        finally:
-            source.close()
-    return _write(opened, old, aside.name, rows=rows, held=held, others=others)
+    found = _read(aside, connect)
+    if not found.rows and not found.books:
+        found = _read_repaired(aside, connect)
+    return _write(opened, found, aside.name)
 
 
-def _write(
-    opened: OpenedStore,
-    old: Books | None,
-    name: str,
-    *,
-    rows: list[Row],
-    held: list[Row],
-    others: dict[str, list[Row]],
-) -> str:
+@dataclass(slots=True)
+class _Found:
+    """What could be read of a damaged database."""
+
+    books: Books | None = None
+    rows: list[Row] = field(default_factory=list)
+    held: list[Row] = field(default_factory=list)
+    others: dict[str, list[Row]] = field(default_factory=dict)
+
+
+def _read(path: Path, connect: Connect) -> _Found:
+    found = _Found()
+    source = _try_connect(path, connect)
+    if source is None:
+        return found
+    try:
+        found.books = _try_books(source)
+        found.rows = [row for row in _walk(source, found.books) if _whole(row)]
+        found.held = [row for row in _rows(source, "held", _HELD) if _whole_held(row)]
+        found.others = {table: _rows(source, table, columns) for table, columns in _COPIED.items()}
+    finally:
+        source.close()
+    return found
+
+
+def _read_repaired(aside: Path, connect: Connect) -> _Found:
+    """Read a copy whose first page, with the header and the list of tables, is that of a new database.
+
+    Tables are made in one order, so their roots lie on the same pages in every database of this layout.
+    """
+    folder = aside.parent / SCRATCH
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700)
+        fresh = connect(folder / "fresh.db")
+        create(fresh, Books("fresh"))
+        fresh.close()
+        page = bytearray((folder / "fresh.db").read_bytes()[:_PAGE_BYTES])
+        data = _with_log(aside)
+        page[28:32] = (len(data) // _PAGE_BYTES).to_bytes(4, "big")  # pages in the file
+        page[92:96] = page[24:28]  # that count is valid for this change counter
+        data[:_PAGE_BYTES] = page
+        (folder / "copy.db").write_bytes(data)
+        return _read(folder / "copy.db", connect)
+    except (OSError, DatabaseFault):  # no room for a copy: what was read stays all that is
+        return _Found()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_log(path: Path) -> bytearray:
+    """A database's bytes with the committed pages of its write-ahead log (layout: sqlite.org/fileformat2, 4.1)."""
+    data = bytearray(path.read_bytes())
+    log = Path(f"{path}-wal")
+    frames = log.read_bytes() if log.exists() else b""
+    salts, step = frames[16:24], 24 + _PAGE_BYTES
+    pages: list[tuple[int, bytes]] = []
+    committed = 0
+    for at in range(32, len(frames) - step + 1, step):
+        if frames[at + 8 : at + 16] != salts:
+            break
+        pages.append((int.from_bytes(frames[at : at + 4], "big"), frames[at + 24 : at + step]))
+        if frames[at + 4 : at + 8] != bytes(4):
+            committed = len(pages)
+    for number, content in pages[:committed]:
+        if not 1 <= number <= _MAX_PAGES:
+            continue
+        if len(data) < number * _PAGE_BYTES:
+            data.extend(bytes(number * _PAGE_BYTES - len(data)))
+        data[(number - 1) * _PAGE_BYTES : number * _PAGE_BYTES] = content
+    return data
+
+
+def _write(opened: OpenedStore, found: _Found, name: str) -> str:
     database, books = opened.database, opened.books
     database.execute("BEGIN IMMEDIATE")
     try:
-        for _, key, severity, added, deadline, tries, evidence, crc, body in rows:
+        for _, key, severity, added, deadline, tries, evidence, crc, body in found.rows:
             database.execute(
                 "INSERT OR IGNORE INTO queue VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (books.next, key, severity, added, deadline, tries, evidence, crc, body),
@@ -91,17 +150,18 @@ def _write(
             books.queued += 1
             books.bytes += len(body) + ROW_OVERHEAD
             books.critical_bytes += len(body) + ROW_OVERHEAD if severity == CRITICAL else 0
-        for row in held:
+        for row in found.held:
             database.execute(f"INSERT OR IGNORE INTO held ({_HELD}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
             if database.changed():
                 books.held += 1
                 books.held_bytes += len(row[5]) + len(row[6]) + ROW_OVERHEAD
-        for table, found in others.items():
+        for table, kept in found.others.items():
             columns = _COPIED[table]
             marks = ", ".join("?" * (columns.count(",") + 1))
-            database.execute_many(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})", found)  # noqa: S608
+            database.execute_many(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})", kept)  # noqa: S608
         books.evidence_bytes = database.execute("SELECT coalesce(sum(bytes), 0) FROM evidence")[0][0]
-        sentence = _carry_over(books, old, name)
+        books.time_ms = max((row[3] for row in found.rows), default=0)  # at least; the old books say exactly
+        sentence = _carry_over(books, found.books, name)
         save_books(database, books)
         database.execute("COMMIT")
     except DatabaseFault:
@@ -212,7 +272,10 @@ def _try_connect(path: Path, connect: Connect) -> Database | None:
 
 
 def _try_books(source: Database) -> Books | None:
-    try:
-        return load_books(source)
-    except DatabaseFault:
-        return None
+    """The books, or the spare ones that upkeep writes once a minute."""
+    for table in (BOOKS, COPY):
+        with contextlib.suppress(DatabaseFault):
+            found = load_books(source, table)
+            if found is not None:
+                return found
+    return None

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from edge_runtime.outbox.books import CREATE_BOOKS, Books, save_books
+from edge_runtime.outbox.books import COPY, CREATE_BOOKS, Books, save_books
 from edge_runtime.outbox.database import Database, DatabaseFault, StoreFault
 from edge_runtime.outbox.settings import OutboxSettings
 
@@ -20,7 +20,7 @@ TIGHT_WAL_PAGES = 100
 _SLACK_BYTES = 8 * 1024 * 1024
 
 _TABLES = (
-    CREATE_BOOKS,
+    *CREATE_BOOKS,
     "CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE queue (
         seq INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, severity INTEGER NOT NULL, added INTEGER NOT NULL,
@@ -90,6 +90,7 @@ def create(database: Database, books: Books) -> None:
         for statement in _TABLES:
             database.execute(statement)
         save_books(database, books)
+        save_books(database, books, COPY)
         database.execute(f"PRAGMA user_version = {FORMAT}")
         database.execute("COMMIT")
     except DatabaseFault:

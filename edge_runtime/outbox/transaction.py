@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from edge_runtime.outbox.books import Books, save_books
+from edge_runtime.outbox.books import COPY, Books, save_books
 from edge_runtime.outbox.database import Database
 from edge_runtime.outbox.leases import Leases
 from edge_runtime.outbox.ranges import add_outcomes
@@ -36,6 +36,7 @@ class Transaction:
         orphans: digests of crops that nothing may need any more.
         gone_files: digests of crops whose files are deleted after the commit.
         decisions_added: receipts that this transaction added to the ring.
+        copy_books: whether the spare books are written as well; upkeep asks for it.
         saved: whether `finish` ran.
     """
 
@@ -52,6 +53,7 @@ class Transaction:
     orphans: dict[bytes, str] = field(default_factory=dict)
     gone_files: list[bytes] = field(default_factory=list)
     decisions_added: int = 0
+    copy_books: bool = False
     saved: bool = False
     _outcomes: dict[Fate, list[int]] = field(default_factory=dict)
     _ended: list[int] = field(default_factory=list)
@@ -99,6 +101,8 @@ class Transaction:
             ended = self._ended
             self.on_commit.append(lambda: self.leases.end(ended))
         save_books(self.database, self.books)
+        if self.copy_books:
+            save_books(self.database, self.books, COPY)
         self.saved = True
 
     def _end_evidence(self, sha256: bytes, fate: Fate) -> None:

@@ -4,6 +4,8 @@ import contextlib
 import ctypes
 import os
 import random
+import shutil
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -215,8 +217,6 @@ def make_queue(path: Path, clock: BootClock, number: int = 400) -> None:
 
 def mark_unclean(path: Path, clock: BootClock) -> None:
     """Leave the file as a killed process does: it is checked when it is opened."""
-    import shutil
-
     with opened(path, clock) as outbox:
         outbox.upkeep_now()
         copy = path.with_name("copy")
@@ -266,6 +266,41 @@ def test_some_pages_lost_are_not_all_lost(tmp_path: Path, clock: BootClock) -> N
     assert salvaged / (damaged * 360) > 0.5
 
 
+@pytest.mark.parametrize("with_log", [True, False])
+def test_without_its_first_page_all_rows_are_salvaged(
+    tmp_path: Path, clock: BootClock, with_log: bool
+) -> None:
+    path = tmp_path / "outbox"
+    make_queue(path, clock)
+    with opened(path, clock) as outbox:
+        outbox.put([submission(1000)])
+        if with_log:
+            mark = shutil.copytree(path, tmp_path / "killed")
+    if with_log:
+        path = mark
+    with (path / "outbox.db").open("r+b") as file:
+        file.write(random.Random(1).randbytes(4096))
+    with opened(path, clock) as outbox:
+        status = outbox.status()
+        assert status.quarantined
+        assert (status.ledger.accepted, status.ledger.queued, status.ledger.lost) == (401, 361, 0)
+        assert not (path / "quarantine" / "salvage").exists()
+
+
+def test_spare_books_carry_the_totals_on(tmp_path: Path, clock: BootClock) -> None:
+    path = tmp_path / "outbox"
+    make_queue(path, clock)
+    with opened(path, clock):
+        pass
+    with contextlib.closing(sqlite3.connect(path / "outbox.db")) as database:
+        database.execute("UPDATE books SET crc = crc + 1")
+        database.commit()
+    with opened(path, clock) as outbox:
+        status = outbox.status()
+        assert status.quarantined
+        assert (status.ledger.accepted, status.ledger.delivered, status.ledger.queued) == (400, 40, 360)
+
+
 def test_a_file_that_is_no_database_is_kept_and_a_new_one_begun(tmp_path: Path, clock: BootClock) -> None:
     (tmp_path / "outbox").mkdir()
     (tmp_path / "outbox" / "outbox.db").write_bytes(b"not a database at all" * 1000)
@@ -307,8 +342,6 @@ def test_a_salvage_that_was_interrupted_is_done_again(tmp_path: Path, clock: Boo
 
 
 def test_a_row_that_rotted_is_lost_and_said_to_the_server(tmp_path: Path, clock: BootClock) -> None:
-    import sqlite3
-
     path = tmp_path / "outbox"
     with opened(path, clock) as outbox:
         outbox.put([submission(n) for n in range(3)])
