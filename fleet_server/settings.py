@@ -221,7 +221,9 @@ class IngestSettings(_Section):
     """
 
     workers: Annotated[int, Field(ge=1, le=64)] = 1
-    queue_messages: Annotated[int, Field(ge=16, le=100_000)] = 1000
+    queue_messages: Annotated[int, Field(ge=16, le=100_000)] = (
+        2000  # above what NATS leaves unacknowledged, 1024
+    )
     queue_bytes: Annotated[int, Field(ge=_MIB, le=4096 * _MIB)] = 64 * _MIB
     receive_maximum: Annotated[int, Field(ge=1, le=65_535)] = 500
     batch_events: Annotated[int, Field(ge=1, le=1000)] = 1000

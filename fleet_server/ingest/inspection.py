@@ -14,6 +14,7 @@ from edge_runtime.protocol.delivery import (
     ApprovedEvent,
     BundleItem,
     EventBundle,
+    Ledger,
     Outcomes,
     Presence,
     RejectionCode,
@@ -21,7 +22,7 @@ from edge_runtime.protocol.delivery import (
 )
 from edge_runtime.protocol.operation import CommandResult, Health, HeldList
 from edge_runtime.protocol.topics import Channel, Topic
-from edge_runtime.protocol.vocabulary import DataClass, DecisionKind, EvidenceMode, Severity
+from edge_runtime.protocol.vocabulary import DataClass, DecisionKind, EvidenceMode, Fate, Severity
 from edge_runtime.protocol.wire import WireError, WireFault
 from fleet_server.ingest.parcels import (
     Arrival,
@@ -42,6 +43,7 @@ from fleet_server.ingest.parcels import (
 from fleet_server.settings import ServerSettings
 
 _MAX_REVISION = (1 << 31) - 1
+_MAX_COUNT = (1 << 53) - 1
 _DAY_MS = 24 * 3600 * 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _RANKS = {severity: severity.rank for severity in Severity}
@@ -124,10 +126,12 @@ def _read(topic: Topic, arrival: Arrival, rules: Rules, now: Now) -> Parcel:
     if channel is Channel.SYNC:
         sync = Sync.decode(payload)
         _require_own(topic, sync.device)
+        _require_countable(sync.ledger)
         return SyncParcel(sync.device, sync.epoch, sync.lowest, sync.ledger)
     if channel is Channel.OUTCOME:
         outcomes = Outcomes.decode(payload)
         _require_own(topic, outcomes.device)
+        _require_countable(outcomes.ledger)
         return OutcomesParcel(outcomes.device, outcomes.epoch, outcomes.ranges, outcomes.ledger)
     if channel is Channel.PRESENCE:
         if not payload:
@@ -143,6 +147,7 @@ def _operation(topic: Topic, payload: bytes) -> Parcel:
     if topic.channel is Channel.HEALTH:
         health = Health.decode(payload)
         _require_own(topic, health.device)
+        _require_countable(health.ledger)
         return HealthParcel(health.device, health.ledger, payload)
     if topic.channel is Channel.HELD:
         held = HeldList.decode(payload)
@@ -190,8 +195,9 @@ def _columns(approved: ApprovedEvent, rules: Rules) -> NewEvent:
     event, decision = approved.event, approved.decision
     texts = [event.id, event.kind, event.rule, event.camera, event.label, event.reason, event.direction]
     texts += [decision.note, decision.by, decision.permit]
-    if any("\0" in text for text in texts if text):
-        raise ValueError("a text holds a NUL character")
+    for text in texts:
+        if text is not None and "\0" in text:
+            raise ValueError("a text holds a NUL character")
     if event.revision > _MAX_REVISION:
         raise ValueError(f"event.revision is over {_MAX_REVISION}")
     grant = decision.evidence
@@ -257,6 +263,12 @@ def _require_own(topic: Topic, device: str) -> None:
 def _require_storable(*texts: str) -> None:
     if any("\0" in text for text in texts):
         raise WireError(WireFault.INVALID, "a text holds a NUL character")
+
+
+def _require_countable(ledger: Ledger) -> None:
+    """Sums of counts must fit a column: a device that counts to 2^63 would stop its neighbours' transactions."""
+    if max(ledger.accepted, ledger.queued, *(getattr(ledger, fate.value) for fate in Fate)) > _MAX_COUNT:
+        raise WireError(WireFault.INVALID, f"a count of the ledger is over {_MAX_COUNT}")
 
 
 def _invalid(text: str) -> Refusal:

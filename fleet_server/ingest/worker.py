@@ -147,11 +147,12 @@ class Worker:
         began = self._clock.monotonic_ns()
         try:
             done = self._committer.commit([taken.parcel for taken in batch], self._wall_ms())
-        except SQLAlchemyError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing was said to anybody: try again, aloud
             self._failures += 1
             self._metrics.failed()
             if self._failures == 1:
-                self._log.error("the database takes nothing; ingest keeps trying", reason=reason(error))
+                why = reason(error) if isinstance(error, SQLAlchemyError) else type(error).__name__
+                self._log.error("the database takes nothing; ingest keeps trying", reason=why)
             return False
         if self._failures:
             self._log.info("the database takes events again", failures=self._failures)

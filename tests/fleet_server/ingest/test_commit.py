@@ -317,6 +317,15 @@ def test_an_older_ledger_does_not_replace_a_newer_one(server: Server) -> None:
     assert (row.queued, row.delivered) == (1, 4)
 
 
+@pytest.mark.parametrize("count", [1 << 53, (1 << 63) - 1])
+def test_a_ledger_that_cannot_be_summed_is_refused(server: Server, count: int) -> None:
+    device, other = DeviceRig(), DeviceRig("dev-2")
+    bad = device.sync(1, Ledger(accepted=count, delivered=count, lost=count))
+    done = server.take(bad, device.outcomes((1, (1 << 63) - 1, Fate.LOST)), other.bundle(other.item()))
+    assert done.counts["dead_letter", "invalid"] == 1
+    assert [answer.high for answer in done.answers] == [(1 << 63) - 1, 1]
+
+
 def test_a_ledger_that_does_not_balance_is_counted(server: Server) -> None:
     device = DeviceRig()
     done = server.take(device.sync(1, Ledger(accepted=5)))
