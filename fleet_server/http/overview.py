@@ -76,6 +76,10 @@ def gauges(services: Services) -> Gauges:
         "fleet_waiting_events": ("Accepted by devices, not settled", {(): sum(b.waiting for b in balance)}),
         "fleet_unexplained_events": ("Must be 0", {(): sum(b.unexplained for b in balance)}),
         "fleet_dead_letters": ("Refused messages and events by code", _labelled("code", letters)),
+        "fleet_enrolments": (
+            "Enrolments and renewals since the start, by what became of them",
+            _labelled("outcome", dict(services.enrolment.counts())),
+        ),
         "fleet_evidence": ("Pieces of evidence by state", _labelled("state", evidence)),
         "fleet_ready": (
             "Whether a part works",

@@ -33,6 +33,7 @@ from edge_runtime.identity.client import checked_url
 from edge_runtime.identity.files import enrolment_folder, locked
 from edge_runtime.protocol.enrolment import EnrolmentState, EnrolmentToken
 from edge_runtime.state import StateDirectory
+from tests.rigs.connect_proxy import ConnectProxy
 from tests.rigs.fleet_api import FleetApi, fleet_api, served
 from tests.rigs.https_peer import https_peer, response
 from tests.rigs.pki import MovableClock, Pki
@@ -306,6 +307,26 @@ def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(ConfigError, match="--server") as caught:
         checked_url(url)
     assert "a:b" not in str(caught.value)
+
+
+def test_through_a_proxy(url: str, state: StateDirectory, token: EnrolmentToken) -> None:
+    with ConnectProxy("user", "pass") as proxy:
+        with pytest.raises(ServerUnreachable, match="the proxy did not let us through"):
+            enrol(url, token, state, proxy=f"http://127.0.0.1:{proxy.port}")
+        enrol(url, token, state, device="dev-1", proxy=f"http://user:pass@127.0.0.1:{proxy.port}")
+        renew(loaded(state), proxy=f"http://user:pass@127.0.0.1:{proxy.port}")
+        assert set(proxy.asked) == {url.removeprefix("https://")}
+
+
+def test_refusals_are_counted_for_a_monitoring_system(
+    fleet: FleetApi, url: str, state: StateDirectory, token: EnrolmentToken, tmp_path: Path
+) -> None:
+    enrol(url, token, state, device="dev-1")
+    with pytest.raises(Refused):
+        enrol(url, token, StateDirectory(tmp_path / "second"))
+    counted = fleet.application.services.metrics.text().decode()
+    assert 'fleet_enrolments{outcome="active"} 1.0' in counted
+    assert 'fleet_enrolments{outcome="token_used"} 1.0' in counted
 
 
 def test_only_one_process_changes_the_identity(
