@@ -92,7 +92,7 @@ class Reconnect:
             self.quarrel = False
             self._kicks.clear()
         wait = self._rng.uniform(0.0, self._ceiling_s())
-        if established and self.failures == 0:
+        if established and self.failures == 0 and ending is not Ending.OWN:
             wait = max(wait, self._rng.uniform(0.0, settings.spread_s))
         if not established or lived_s < settings.short_s:
             self.failures += 1

@@ -28,6 +28,9 @@ _RECEIVE_MAXIMUM_311 = 64
 
 _OWN_RECEIVE_MAXIMUM = 64
 _LOOP_S = 1.0
+_FAREWELL = 3
+"""Rounds of the loop after `close`: what is still unsent then waits behind a link that is dead."""
+
 _MAX_QUEUED = 64
 
 
@@ -240,14 +243,18 @@ class MqttSession:
             )
             if self._over.is_set():
                 self._client.disconnect()
-            while self._client.loop(_LOOP_S) == mqtt.MQTT_ERR_SUCCESS:
-                pass
+            farewell = _FAREWELL
+            while farewell > 0 and self._client.loop(_LOOP_S) == mqtt.MQTT_ERR_SUCCESS:
+                farewell -= self._over.is_set()
         except (OSError, ValueError) as error:  # socks, TLS and WebSocket errors are OSError
             self._end(Ended(_sentence(error)))
         except Exception as error:  # noqa: BLE001 - paho raises whatever its parser meets in a malformed packet
             self._end(self._unread(f"the broker sent what cannot be read: {type(error).__name__}"))
         else:
             self._end(self._unread("the connection ended"))
+        finally:
+            if (left := self._client.socket()) is not None:
+                left.close()
 
     def _unread(self, text: str) -> Ended:
         # before the broker's yes anything odd may mean that it does not speak this version

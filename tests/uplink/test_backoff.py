@@ -110,3 +110,4 @@ def test_a_fleet_comes_back_over_a_spread_of_time() -> None:
 
 def test_own_endings_and_first_failures_are_not_spread() -> None:
     assert make(fleet=100_000).wait_s(Ending.UNREACHABLE, 0.0, 0) == 1.0
+    assert make(fleet=100_000).wait_s(Ending.OWN, 3600.0, 0) == 1.0

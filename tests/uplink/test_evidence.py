@@ -20,6 +20,7 @@ from edge_runtime.uplink import LinkIdentity, UplinkSettings
 from edge_runtime.uplink.budget import ByteBudget
 from edge_runtime.uplink.evidence import EvidenceUploader, UploadClient, Verdict
 from tests.rigs.brokers import wait_until
+from tests.rigs.connect_proxy import ConnectProxy
 from tests.rigs.evidence_server import EvidenceServer
 from tests.rigs.pki import Credentials, Pki
 from tests.rigs.uplinks import identity, submission
@@ -194,8 +195,18 @@ def test_a_server_of_another_authority_gets_nothing(tmp_path: Path, server: Evid
     client.http.close()
 
 
+@pytest.mark.parametrize("proxied", [False, True])
 def test_the_thread_uploads_what_the_outbox_names_once_the_server_answers(
-    tmp_path: Path, server: EvidenceServer, party: Credentials
+    tmp_path: Path, server: EvidenceServer, party: Credentials, proxied: bool
+) -> None:
+    with ConnectProxy() as proxy:
+        settings = UplinkSettings(proxy=f"http://127.0.0.1:{proxy.port}" if proxied else None)
+        upload_what_is_due(tmp_path, server, party, settings)
+        assert bool(proxy.asked) == proxied
+
+
+def upload_what_is_due(
+    tmp_path: Path, server: EvidenceServer, party: Credentials, settings: UplinkSettings
 ) -> None:
     clock = SystemClock()
     state = StateDirectory(tmp_path / "state").ensure()
@@ -209,7 +220,7 @@ def test_the_thread_uploads_what_the_outbox_names_once_the_server_answers(
         who: LinkIdentity = identity(party, "localhost", 1, server_url=server.url)
         uploader = EvidenceUploader(
             lambda: who,
-            UplinkSettings(),
+            settings,
             outbox=outbox,
             budget=ByteBudget(tmp_path / "budget.json", None, 0.0, clock),
             online=online.is_set,

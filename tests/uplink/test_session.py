@@ -3,14 +3,21 @@
 import contextlib
 import queue
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.protocol.enrolment import BrokerAddress
+from edge_runtime.uplink import LinkIdentity
+from edge_runtime.uplink.engine import MAX_INBOX
 from edge_runtime.uplink.session import Ended, MqttSession, SessionEvent, Target
-from tests.rigs.brokers import free_port
+from edge_runtime.uplink.workers import Leasable
+from tests.rigs.brokers import free_port, wait_until
+from tests.rigs.uplinks import ThreadedUplink
 
 CONNACK_311 = b"\x20\x02\x00\x00"
 CONNACK_5 = b"\x20\x03\x00\x00\x00"
@@ -122,3 +129,34 @@ def test_nobody_listens() -> None:
         ended = ending(events)
         assert not ended.unsupported
         assert "refused" in ended.text.lower()
+
+
+def test_a_broker_that_never_answers_is_given_up_and_tried_again(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        who = LinkIdentity(
+            "dev-1", BrokerAddress(host="127.0.0.1", port=silent.getsockname()[1]), None, lambda: None
+        )
+        with ThreadedUplink(tmp_path, who, connect_timeout_s=0.1, cap_s=0.1) as device:
+            assert wait_until(lambda: device.uplink.attempts >= 12, 10)
+            assert not device.uplink.online
+            assert device.uplink.trouble is not None
+
+
+def test_an_identity_that_cannot_be_used_is_said_and_tried_again(tmp_path: Path) -> None:
+    def tls() -> ssl.SSLContext:
+        raise EdgeRuntimeError("the identity is damaged: enrol again")
+
+    who = LinkIdentity("dev-1", BrokerAddress(host="127.0.0.1", port=free_port()), None, tls)
+    with ThreadedUplink(tmp_path, who, cap_s=0.1) as device:
+        assert wait_until(lambda: device.uplink.attempts >= 3)
+        assert "enrol again" in (device.uplink.trouble or "")
+
+
+def test_an_inbox_that_is_full_loses_and_counts(tmp_path: Path) -> None:
+    who = LinkIdentity("dev-1", BrokerAddress(host="127.0.0.1", port=free_port()), None, lambda: None)
+    device = ThreadedUplink(tmp_path, who)
+    for _ in range(MAX_INBOX + 100):
+        device.uplink.tell(Leasable())
+    assert device.uplink.counts["inbox_full"] == 100
+    with device:
+        assert wait_until(lambda: device.uplink.attempts >= 1)
