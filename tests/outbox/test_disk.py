@@ -225,7 +225,7 @@ def mark_unclean(path: Path, clock: BootClock) -> None:
     copy.rename(path)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_damaged_file_is_put_aside_and_salvaged(tmp_path: Path, clock: BootClock, seed: int) -> None:
     path = tmp_path / "outbox"
     make_queue(path, clock)
@@ -251,7 +251,7 @@ def test_a_damaged_file_is_put_aside_and_salvaged(tmp_path: Path, clock: BootClo
 def test_some_pages_lost_are_not_all_lost(tmp_path: Path, clock: BootClock) -> None:
     """Over many damages most rows come back: salvage goes around what it cannot read."""
     salvaged = damaged = 0
-    for seed in range(15):
+    for seed in range(8):
         path = tmp_path / str(seed) / "outbox"
         path.parent.mkdir()
         make_queue(path, clock)
@@ -262,7 +262,7 @@ def test_some_pages_lost_are_not_all_lost(tmp_path: Path, clock: BootClock) -> N
             if outbox.status().quarantined:
                 damaged += 1
                 salvaged += outbox.status().ledger.queued
-    assert damaged > 5
+    assert damaged >= 3
     assert salvaged / (damaged * 360) > 0.5
 
 

@@ -73,7 +73,9 @@ def test_every_method_answers_over_the_socket_as_in_the_process(
     ]
     assert caller.put(items) == [PutResult(Put.ACCEPTED)] * 4
     assert caller.wait(1)
-    assert caller.queued(10) == served.queued(10)
+    (entry,) = caller.queued(10)
+    assert (entry.key, entry.seq, entry.severity, entry.bytes) == (key_of(1), 1, 3, len(submission(1).body))
+    assert 3_500_000 < entry.left_ms <= 3_600_000
     assert caller.bodies(10) == [(1, submission(1).body)]
     assert [entry.key for entry in caller.held(10)] == [key_of(2), key_of(4)]
     assert [entry.key for entry in caller.held(10, key_of(2))] == [key_of(4)]
