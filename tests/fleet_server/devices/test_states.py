@@ -135,5 +135,5 @@ def test_a_few_lives() -> None:
 @pytest.mark.trial
 def test_many_lives() -> None:
     run_state_machine_as_test(
-        Lives, settings=settings(max_examples=300, stateful_step_count=40, deadline=None)
+        Lives, settings=settings(max_examples=100, stateful_step_count=40, deadline=None)
     )
