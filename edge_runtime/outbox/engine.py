@@ -19,7 +19,7 @@ from edge_runtime.outbox.database import Connect, Database, DatabaseFault, Store
 from edge_runtime.outbox.leases import Leases
 from edge_runtime.outbox.queue_time import QueueTime
 from edge_runtime.outbox.records import Health
-from edge_runtime.outbox.schema import TIGHT_WAL_PAGES, WAL_PAGES, rollback
+from edge_runtime.outbox.schema import TIGHT_WAL_PAGES, rollback, wal_pages
 from edge_runtime.outbox.settings import OutboxSettings
 from edge_runtime.outbox.storefile import open_memory, open_store
 from edge_runtime.outbox.transaction import Transaction
@@ -241,7 +241,7 @@ class Engine:
         if self.tight is not None and not self.volatile and self._ballast.take():
             self.tight = None
             with contextlib.suppress(DatabaseFault):
-                self._database.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+                self._database.execute(f"PRAGMA wal_autocheckpoint = {wal_pages(self.settings)}")
 
     def _reopen(self) -> None:
         """The file turned out to be damaged while it was in use."""

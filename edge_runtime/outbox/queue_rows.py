@@ -22,6 +22,9 @@ from edge_runtime.protocol.vocabulary import Fate
 CHUNK = 2_000
 """Rows that one transaction settles or expires at most, so that an enqueue behind it does not wait long."""
 
+TIGHT_CHUNK = 64
+"""The same while the disk is full: the log has few blocks, and deletes must always fit."""
+
 LEASE_GRACE_MS = 120_000
 """An event that is on its way is not called expired before this has passed: its receipt may already exist."""
 
@@ -188,15 +191,15 @@ def _take(tx: Transaction, owner: object, items: list[QueuedItem]) -> list[Queue
 def settle_ranges(tx: Transaction, receipt: Receipt) -> tuple[int, bool]:
     """Delete what the server has; how many that were, and whether it is done."""
     high = min(receipt.high, tx.books.next - 1)
-    number = 0
+    number, most = 0, _chunk(tx)
     for first, last in ((1, high), *receipt.accepted):
         rows = tx.database.execute(
-            _ENDING + "WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", (first, last, CHUNK - number)
+            _ENDING + "WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", (first, last, most - number)
         )
         if rows:
             tx.database.execute("DELETE FROM queue WHERE seq BETWEEN ? AND ?", (rows[0][0], rows[-1][0]))
             number += tx.end(rows, Fate.DELIVERED, known_to_server=True)
-        if number >= CHUNK:
+        if number >= most:
             return number, False
     tx.books.passed = max(tx.books.passed, high)
     return number, True
@@ -231,13 +234,17 @@ def settle_rejection(tx: Transaction, word: Rejection) -> Fate | None:
     return fate
 
 
+def _chunk(tx: Transaction) -> int:
+    return CHUNK if tx.tight is None else TIGHT_CHUNK
+
+
 def expire(tx: Transaction) -> int:
     """Give up what is past its deadline, at most a chunk; what is on its way gets some grace."""
     owners = tx.leases.owners
     rows = tx.database.execute(
         "SELECT seq, severity, length(body), evidence, deadline FROM queue WHERE deadline <= ? "
         "ORDER BY deadline LIMIT ?",
-        (tx.now_ms, CHUNK + len(owners)),
+        (tx.now_ms, _chunk(tx) + len(owners)),
     )
     late = [row for row in rows if row[0] not in owners or row[4] + LEASE_GRACE_MS <= tx.now_ms]
     tx.database.execute_many("DELETE FROM queue WHERE seq = ?", [(row[0],) for row in late])

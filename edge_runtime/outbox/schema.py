@@ -13,9 +13,10 @@ ROW_OVERHEAD = 128
 """Bytes that the quota counts for a row beside its body: key, times, checksum, three index entries, page slack."""
 
 _PAGE = 4096
-WAL_PAGES = 1000
+_KEPT_LOG_BYTES = 4 * 1024 * 1024
+_WAL_PAGES = 1000
 TIGHT_WAL_PAGES = 100
-"""Pages of the log before it is put back to its beginning; while the disk is full, much earlier."""
+"""Pages of the log before it is put back to its beginning while the disk is full."""
 
 _SLACK_BYTES = 8 * 1024 * 1024
 
@@ -57,6 +58,16 @@ def hard_limit_bytes(settings: OutboxSettings) -> int:
     return int(rows) + rings + _SLACK_BYTES
 
 
+def wal_pages(settings: OutboxSettings) -> int:
+    """Pages of the log before it is put back to its beginning: 1000, or what the ballast has room for.
+
+    When the disk is full, what is in the log must still fit into the database, in the blocks that the ballast gives
+    up; otherwise the log could only grow.
+    """
+    fitting = settings.ballast_bytes // _PAGE - 16
+    return max(TIGHT_WAL_PAGES, min(_WAL_PAGES, fitting)) if settings.ballast_bytes else _WAL_PAGES
+
+
 def prepare(database: Database, settings: OutboxSettings, *, in_memory: bool) -> None:
     """Set the pragmas and read them back: SQLite ignores what it cannot do without a word.
 
@@ -70,9 +81,9 @@ def prepare(database: Database, settings: OutboxSettings, *, in_memory: bool) ->
         if mode != "wal":
             raise DatabaseFault(f"the file system allows no write-ahead log ({mode})", StoreFault.UNWRITABLE)
     database.execute("PRAGMA synchronous = FULL")
-    database.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+    database.execute(f"PRAGMA wal_autocheckpoint = {wal_pages(settings)}")
     # The log keeps its blocks after a checkpoint: on a full disk its next frames need no new ones.
-    database.execute(f"PRAGMA journal_size_limit = {2 * WAL_PAGES * _PAGE}")
+    database.execute(f"PRAGMA journal_size_limit = {_KEPT_LOG_BYTES}")
     database.execute(f"PRAGMA max_page_count = {hard_limit_bytes(settings) // _PAGE}")
     database.execute("PRAGMA cell_size_check = ON")
     if not in_memory and database.execute("PRAGMA synchronous")[0][0] != 2:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.outbox.records import OutboxError, OutboxUnavailable
 from edge_runtime.outbox.transaction import Transaction
+from edge_runtime.telemetry import get_logger
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ class Writer:
 
     Args:
         run: runs a batch; it gives every job a value or an error and raises nothing.
-        upkeep: called every `period_s`; raises nothing.
+        upkeep: called every `period_s`.
         period_s: seconds.
         clock: tells when upkeep is due.
     """
@@ -136,7 +137,7 @@ class Writer:
             now_ns = self._clock.monotonic_ns()
             if wanted or now_ns >= self._due_ns:
                 self._due_ns = now_ns + round(self._period_s * NS_PER_S)
-                self._upkeep()
+                self._look_after()
             for done in wanted:
                 done.set()
 
@@ -148,3 +149,9 @@ class Writer:
                 job.error = OutboxError(f"the outbox failed: {type(error).__name__}")
         for job in batch:
             job.finish()
+
+    def _look_after(self) -> None:
+        try:
+            self._upkeep()
+        except Exception as error:  # noqa: BLE001 - without this thread nobody would be answered any more
+            get_logger().error("upkeep of the outbox failed", why=type(error).__name__)
