@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -82,7 +82,10 @@ async def on_problem(_request: Request, error: Exception) -> ProblemResponse:
     if isinstance(error, HTTPException):
         phrase = HTTPStatus(error.status_code).phrase
         code = phrase.lower().replace(" ", "_")
-        return ProblemResponse(Problem(error.status_code, code, str(error.detail), dict(error.headers or {})))
+        detail = (
+            "there is nothing at this path" if error.status_code == HTTPStatus.NOT_FOUND else error.detail
+        )
+        return ProblemResponse(Problem(error.status_code, code, str(detail), dict(error.headers or {})))
     raise error
 
 
@@ -125,6 +128,13 @@ async def on_evidence_problem(_request: Request, error: Exception) -> ProblemRes
     return ProblemResponse(Problem(error.status, code, str(error), headers))
 
 
+async def on_conflict(_request: Request, _error: Exception) -> ProblemResponse:
+    """409 for two requests that wanted the same at the same moment."""
+    return ProblemResponse(
+        Problem(409, "conflict", "another request did the same at this moment: look again")
+    )
+
+
 HANDLERS: dict[Any, Any] = {
     HTTPException: on_problem,
     RequestValidationError: on_invalid,
@@ -132,6 +142,7 @@ HANDLERS: dict[Any, Any] = {
     EvidenceProblem: on_evidence_problem,
     EdgeRuntimeError: on_refused,
     OperationalError: on_database,
+    IntegrityError: on_conflict,
     PoolTimeout: on_database,
 }
 
