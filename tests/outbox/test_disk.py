@@ -7,13 +7,15 @@ import random
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edge_runtime.outbox import Health, NotAccepted, Put
 from edge_runtime.outbox.ballast import Ballast
+from edge_runtime.outbox.database import DatabaseFault, Row, StandardDatabase, StoreFault
 from edge_runtime.outbox.storefile import MARKER
 from edge_runtime.protocol.vocabulary import DecisionKind
 from tests.rigs.outbox import BootClock, key_of, opened, quiet_settings, receipt, submission
@@ -156,12 +158,11 @@ def test_a_disk_that_becomes_read_only(small_disk: Path, clock: BootClock) -> No
 
 def test_a_disk_that_fails_under_a_running_outbox(tmp_path: Path, clock: BootClock) -> None:
     """Its file goes away in the middle: everything is said, and comes back with the disk."""
-    from edge_runtime.outbox.database import DatabaseFault, StandardDatabase, StoreFault
 
     class Failing(StandardDatabase):
         broken = False
 
-        def execute(self, sql, parameters=()):  # type: ignore[no-untyped-def]
+        def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
             if Failing.broken and self.on_disk and sql == "COMMIT":
                 raise DatabaseFault("disk I/O error", StoreFault.UNWRITABLE)
             return super().execute(sql, parameters)
@@ -187,6 +188,35 @@ def test_a_disk_that_fails_under_a_running_outbox(tmp_path: Path, clock: BootClo
 
 
 # ---- damaged files
+
+
+def test_a_file_that_turns_out_to_be_damaged_in_use(tmp_path: Path, clock: BootClock) -> None:
+    """The call under way is answered from the new database; a lease of the old one settles nothing in it."""
+
+    class Rotting(StandardDatabase):
+        rotten = False
+
+        def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+            if sql == "COMMIT" and Rotting.rotten:
+                raise DatabaseFault("database disk image is malformed")
+            return super().execute(sql, parameters)
+
+        def close(self) -> None:
+            super().close()
+            if Rotting.rotten:
+                Rotting.rotten = False
+                (tmp_path / "outbox" / "outbox.db").write_bytes(b"rot")
+
+    with opened(tmp_path / "outbox", clock, connect=Rotting) as outbox:
+        outbox.put([submission(n) for n in range(3)])
+        outbox.lease(2, MIB)
+        epoch = outbox.sync_point().epoch
+        Rotting.rotten = True
+        assert outbox.put([submission(10)])[0].outcome is Put.ACCEPTED
+        assert outbox.sync_point().epoch != epoch
+        assert outbox.settle(epoch, receipt(epoch, high=3)).delivered == 0
+        assert [entry.key for entry in outbox.queued(10)] == [key_of(10)]
+        assert outbox.status().state is Health.DEGRADED
 
 
 def damage(path: Path, rng: random.Random, *, pages: int) -> None:
