@@ -1,7 +1,9 @@
 """Bundles: which leased events go together, and the bytes they become. Pure."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from edge_runtime.clock import NS_PER_MS
 from edge_runtime.outbox import QueuedItem
@@ -10,6 +12,7 @@ from edge_runtime.protocol.delivery import (
     MAX_BUNDLE_ITEMS,
     BundleItem,
     EventBundle,
+    Receipt,
 )
 from edge_runtime.protocol.topics import Channel, events_channel
 from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES, WireError
@@ -132,3 +135,17 @@ def _encoded(bundle: EventBundle) -> bytes | None:
         return bundle.encode()
     except WireError:
         return None
+
+
+def settled_by(receipt: Receipt, known: set[int]) -> set[int]:
+    """Which of these sequence numbers a receipt answers, refusals included."""
+    ranges = sorted(receipt.accepted)
+    firsts = [first for first, _ in ranges]
+    lasts = list(accumulate((last for _, last in ranges), max))  # ranges may overlap
+
+    def accepted(seq: int) -> bool:
+        place = bisect_right(firsts, seq) - 1
+        return place >= 0 and seq <= lasts[place]
+
+    settled = {seq for seq in known if seq <= receipt.high or accepted(seq)}
+    return settled | ({rejection.seq for rejection in receipt.rejected} & known)

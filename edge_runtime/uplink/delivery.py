@@ -6,17 +6,15 @@ noticed, can lose or block an event.
 """
 
 import random
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S
 from edge_runtime.outbox import QueuedItem
 from edge_runtime.protocol.delivery import MAX_BUNDLE_BYTES, MAX_BUNDLE_ITEMS, Receipt
 from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES
 from edge_runtime.uplink.budget import ByteBudget
-from edge_runtime.uplink.bundles import CRITICAL, Leased, Parcel, choose, pack
+from edge_runtime.uplink.bundles import CRITICAL, Leased, Parcel, choose, pack, settled_by
 from edge_runtime.uplink.link import LinkMeter
 from edge_runtime.uplink.pacing import WINDOW, Pacer
 from edge_runtime.uplink.watchdog import ALONE_AFTER, ReceiptWatchdog, RetrySettings, retry_ns
@@ -223,7 +221,7 @@ class Delivery:
             return False
         self._sync_open = True
         self._pacer.receipt(receipt.credit)
-        settled = _settled(receipt, set(self._flying) | set(self._pool))
+        settled = settled_by(receipt, set(self._flying) | set(self._pool))
         for seq in settled:
             self._flying.pop(seq, None)
             self._take(seq)
@@ -307,17 +305,3 @@ class Delivery:
         entry = self._pool.pop(seq, None)
         if entry is not None:
             self._pool_bytes -= len(entry.item.body)
-
-
-def _settled(receipt: Receipt, known: set[int]) -> set[int]:
-    """Which of our sequence numbers a receipt answers, refusals included."""
-    ranges = sorted(receipt.accepted)
-    firsts = [first for first, _ in ranges]
-    lasts = list(accumulate((last for _, last in ranges), max))  # ranges may overlap
-
-    def accepted(seq: int) -> bool:
-        place = bisect_right(firsts, seq) - 1
-        return place >= 0 and seq <= lasts[place]
-
-    settled = {seq for seq in known if seq <= receipt.high or accepted(seq)}
-    return settled | ({rejection.seq for rejection in receipt.rejected} & known)

@@ -29,14 +29,8 @@ from edge_runtime.uplink.ports import Hands, LinkIdentity, Queue
 from edge_runtime.uplink.post import Post
 from edge_runtime.uplink.reports import presence
 from edge_runtime.uplink.secretary import Secretary
-from edge_runtime.uplink.session import (
-    Acknowledged,
-    Arrived,
-    Connected,
-    MqttSession,
-    SessionEvent,
-    Subscribed,
-)
+from edge_runtime.uplink.session import MqttSession
+from edge_runtime.uplink.session_records import Acknowledged, Arrived, Connected, SessionEvent, Subscribed
 from edge_runtime.uplink.settings import UplinkSettings
 from edge_runtime.uplink.workers import Answered, CommandWorker, Leasable, OutboxWatcher, Renewal, Renewed
 
@@ -45,7 +39,6 @@ MAX_INBOX = 4096
 
 _LONGEST_WAIT_NS = 5 * NS_PER_S
 _BATCH = 256
-_RENEWAL_RETRY_NS = 600 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +136,7 @@ class Uplink:
             settings, BrokerMemory(directory / "brokers.json"), self._presence, self._from_session, rng
         )
         self._renewal = Renewal(hands, self.tell)
-        self._renewal_ns = 0
         self._number_ns = 0
-        self._renewal_trouble: str | None = None
         self._subscribed = False
         self._limits = Connected(1, None)
 
@@ -230,7 +221,8 @@ class Uplink:
                 self._line.begin(self.identity, number, now)
             else:  # no number, no session: a birth must be newer than every will
                 self._number_ns = now + int(self._settings.outbox_pause_s * NS_PER_S)
-        self._renew_if_due(now)
+        if self._renewal.begin_if_due(self.identity, now, asked=self._secretary.renewal_asked):
+            self._secretary.renewal_asked = False
         if not self._subscribed:
             return
         if self._courier.work(now):
@@ -250,7 +242,7 @@ class Uplink:
             found.append("the byte budget of the day is spent; only critical events are sent")
         if self._post.refused:
             found.append("the broker refused publications; see its permissions of this device")
-        troubles = (self.budget.trouble, self._seen.trouble, self._renewal_trouble)
+        troubles = (self.budget.trouble, self._seen.trouble, self._renewal.trouble)
         return (*found, *(trouble for trouble in troubles if trouble is not None))
 
     # -- what arrives ------------------------------------------------------------------------------------------
@@ -331,24 +323,11 @@ class Uplink:
         self._courier.disconnected()
         self._secretary.disconnected()
 
-    def _renew_if_due(self, now: int) -> None:
-        if not self._renewal.possible or now < self._renewal_ns:
-            return
-        left_s = self.identity.renew_in_s()
-        if self._secretary.renewal_asked or (left_s is not None and left_s <= 0):
-            self._secretary.renewal_asked = False
-            self._renewal_ns = now + _RENEWAL_RETRY_NS
-            self._renewal.start()
-
     def _renewed(self, event: Renewed, now: int) -> None:
-        if event.identity is None:
-            self._renewal_trouble = f"the certificate could not be renewed: {event.text}"
-            get_logger().warning("the certificate could not be renewed", why=event.text)
-            return
-        self._renewal_trouble = None
-        self.identity = event.identity
-        get_logger().info("the certificate was renewed")
-        self._end_session("the certificate was renewed", now)
+        identity = self._renewal.finished(event)
+        if identity is not None:
+            self.identity = identity
+            self._end_session("the certificate was renewed", now)
 
     # -- the end -----------------------------------------------------------------------------------------------
 

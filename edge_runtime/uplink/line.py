@@ -15,7 +15,8 @@ from edge_runtime.telemetry import get_logger
 from edge_runtime.uplink.backoff import Ending, Reconnect
 from edge_runtime.uplink.memory import BrokerMemory
 from edge_runtime.uplink.ports import LinkIdentity
-from edge_runtime.uplink.session import Connected, Ended, MqttSession, SessionEvent, Target
+from edge_runtime.uplink.session import MqttSession
+from edge_runtime.uplink.session_records import Connected, Ended, SessionEvent, Target
 from edge_runtime.uplink.settings import ProtocolChoice, UplinkSettings
 
 MAX_HANGING = 8

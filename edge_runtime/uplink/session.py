@@ -8,7 +8,6 @@ import contextlib
 import ssl
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -18,8 +17,17 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from edge_runtime.protocol.enrolment import BrokerAddress, BrokerTransport
+from edge_runtime.protocol.enrolment import BrokerTransport
 from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES
+from edge_runtime.uplink.session_records import (
+    Acknowledged,
+    Arrived,
+    Connected,
+    Ended,
+    SessionEvent,
+    Subscribed,
+    Target,
+)
 
 _UNSUPPORTED_VERSION = 0x84
 _TAKEN_OVER = 0x8E
@@ -32,96 +40,6 @@ _FAREWELL = 3
 """Rounds of the loop after `close`: what is still unsent then waits behind a link that is dead."""
 
 _MAX_QUEUED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """The broker accepted the session.
-
-    Attributes:
-        receive_maximum: publications that it takes before it must have acknowledged one.
-        max_packet: bytes of the largest packet that it takes; None where it states none.
-    """
-
-    receive_maximum: int
-    max_packet: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The attempt or the session is over.
-
-    Attributes:
-        text: why, for people.
-        answered: whether the broker spoke MQTT with us at all.
-        refused: it answered with a refusal.
-        unsupported: it, or its silence, suggests that it does not speak this version of MQTT.
-        taken_over: another client took the session.
-    """
-
-    text: str
-    answered: bool = False
-    refused: bool = False
-    unsupported: bool = False
-    taken_over: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribed:
-    """The answer to the subscription."""
-
-    granted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """The broker's PUBACK. A reason of 0x80 or more is a failure, although paho calls it published.
-
-    Attributes:
-        mid: of the publication.
-    """
-
-    mid: int
-    failed: bool
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A message on one of our topics."""
-
-    topic: str
-    payload: bytes
-    retained: bool
-
-
-SessionEvent = Connected | Ended | Subscribed | Acknowledged | Arrived
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Whom to connect to, and as whom.
-
-    Attributes:
-        client_id: the device's id.
-        address: the broker.
-        tls: the device's certificate and the authority it trusts; None only where a test's broker has no TLS.
-        mqtt5: the version to speak.
-        proxy: URL of an HTTP proxy, or None.
-        will_topic, will: published by the broker, retained, when the connection breaks.
-    """
-
-    client_id: str
-    address: BrokerAddress
-    tls: ssl.SSLContext | None
-    mqtt5: bool
-    proxy: str | None
-    will_topic: str
-    will: bytes
-    keepalive_s: int
-    connect_timeout_s: float
-    will_delay_s: int
-    session_expiry_s: int
 
 
 class MqttSession:
@@ -137,6 +55,7 @@ class MqttSession:
         self._tell = tell
         self._connected = False
         self._over = threading.Event()
+        self._sockets: list[ssl.SSLSocket] = []
         self._client = self._make_client()
         self._thread = threading.Thread(target=self._work, name="uplink-session", daemon=True)
 
@@ -204,7 +123,7 @@ class MqttSession:
         client.suppress_exceptions = False
         client.connect_timeout = target.connect_timeout_s
         if target.tls is not None:
-            client.tls_set_context(target.tls)
+            client.tls_set_context(_keeping(target.tls, self._sockets))
         if websockets:
             client.ws_set_options(path=target.address.path)
         if target.proxy is not None:
@@ -255,6 +174,8 @@ class MqttSession:
         finally:
             if (left := self._client.socket()) is not None:
                 left.close()
+            for made in self._sockets:
+                made.close()
 
     def _unread(self, text: str) -> Ended:
         # before the broker's yes anything odd may mean that it does not speak this version
@@ -316,6 +237,18 @@ class MqttSession:
 
 def _properties(packet: int) -> Properties:
     return Properties(packet)  # type: ignore[no-untyped-call]
+
+
+def _keeping(context: ssl.SSLContext, made: list[ssl.SSLSocket]) -> ssl.SSLContext:
+    """The context, with every socket that it makes in `made`: paho drops one whose handshake failed, unclosed."""
+
+    class Kept(ssl.SSLSocket):
+        def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - the signature of ssl
+            made.append(self)
+            super().do_handshake(block)
+
+    context.sslsocket_class = Kept
+    return context
 
 
 def _proxy_arguments(url: str) -> dict[str, Any]:

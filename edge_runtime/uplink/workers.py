@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edge_runtime.clock import NS_PER_S
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.outbox import OutboxError
 from edge_runtime.protocol.operation import Command, CommandKind
@@ -18,6 +19,7 @@ from edge_runtime.uplink.ports import CommandAnswer, Hands, LinkIdentity, Queue
 
 _WAIT_S = 5.0
 _PAUSE_S = 1.0
+_RENEWAL_PAUSE_NS = 600 * NS_PER_S
 MAX_COMMANDS = 16
 
 
@@ -134,26 +136,49 @@ class CommandWorker:
 
 
 class Renewal:
-    """Renews the certificate in the background, one attempt at a time."""
+    """Renews the certificate in the background when it is due or asked for, one attempt at a time.
+
+    Args:
+        hands: whose `renew` does it; None of it, and nothing is ever renewed.
+        tell: called with `Renewed`.
+
+    Attributes:
+        trouble: a sentence where the last attempt failed, else None.
+    """
 
     def __init__(self, hands: Hands, tell: Callable[[Renewed], None]) -> None:
         self._renew, self._tell = hands.renew, tell
         self._thread: threading.Thread | None = None
+        self._next_ns = 0
+        self.trouble: str | None = None
 
-    @property
-    def possible(self) -> bool:
-        """Whether anybody can renew."""
-        return self._renew is not None
-
-    def start(self) -> bool:
-        """Begin, unless it is under way or nobody can."""
-        if self._renew is None or (self._thread is not None and self._thread.is_alive()):
+    def begin_if_due(self, identity: LinkIdentity, now_ns: int, *, asked: bool) -> bool:
+        """Begin, if the certificate is due or somebody asked, and the last attempt was ten minutes ago."""
+        if (
+            self._renew is None
+            or now_ns < self._next_ns
+            or (self._thread is not None and self._thread.is_alive())
+        ):
             return False
+        left_s = identity.renew_in_s()
+        if not asked and (left_s is None or left_s > 0):
+            return False
+        self._next_ns = now_ns + _RENEWAL_PAUSE_NS
         self._thread = threading.Thread(
             target=self._run, args=(self._renew,), name="uplink-renewal", daemon=True
         )
         self._thread.start()
         return True
+
+    def finished(self, event: Renewed) -> LinkIdentity | None:
+        """Take in what became of an attempt; the new identity, or None where it failed."""
+        if event.identity is None:
+            self.trouble = f"the certificate could not be renewed: {event.text}"
+            get_logger().warning("the certificate could not be renewed", why=event.text)
+        else:
+            self.trouble = None
+            get_logger().info("the certificate was renewed")
+        return event.identity
 
     def _run(self, renew: Callable[[], LinkIdentity]) -> None:
         try:

@@ -119,8 +119,6 @@ def test_a_forced_version_is_not_changed(
         assert delivered(device, 10)
 
 
-# paho leaves the socket of a failed handshake to the garbage collector, which says so
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_certificates_that_do_not_fit_are_refused_on_both_sides(
     tmp_path: Path, broker: Broker, name: str
 ) -> None:

@@ -14,7 +14,8 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.uplink import LinkIdentity
 from edge_runtime.uplink.engine import MAX_INBOX
-from edge_runtime.uplink.session import Ended, MqttSession, SessionEvent, Target
+from edge_runtime.uplink.session import MqttSession
+from edge_runtime.uplink.session_records import Ended, SessionEvent, Target
 from edge_runtime.uplink.workers import Leasable
 from tests.rigs.brokers import free_port, wait_until
 from tests.rigs.uplinks import ThreadedUplink
