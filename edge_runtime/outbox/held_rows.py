@@ -5,7 +5,6 @@ from edge_runtime.outbox.decision_rows import add_decision, known_decision
 from edge_runtime.outbox.records import (
     HeldEntry,
     HeldItem,
-    NotAccepted,
     Put,
     PutResult,
     Submission,
@@ -22,7 +21,7 @@ def hold(tx: Transaction, item: Submission) -> PutResult:
         return PutResult(Put.DUPLICATE, volatile=tx.volatile)
     size = len(item.body) + len(item.receipt) + ROW_OVERHEAD
     if not _make_room(tx, size, item.severity):
-        return queue_rows.refuse(tx, NotAccepted.FULL if tx.tight is None else NotAccepted.DISK_FULL)
+        return queue_rows.refuse(tx, queue_rows.why_full(tx))
     deadline = tx.now_ms + queue_rows.ttl_ms(item.ttl_ns)
     evidence = evidence_rows.add(tx, item)
     crc = queue_rows.row_crc(item.key, item.severity, deadline, item.body)

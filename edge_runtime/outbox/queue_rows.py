@@ -86,6 +86,13 @@ def refuse(tx: Transaction, reason: NotAccepted) -> PutResult:
     return PutResult(Put.NOT_ACCEPTED, reason)
 
 
+def why_full(tx: Transaction) -> NotAccepted:
+    """Which limit a submission met: the quota, the disk, or the memory that stands in for the disk."""
+    if tx.volatile:
+        return NotAccepted.READ_ONLY
+    return NotAccepted.FULL if tx.tight is None else NotAccepted.DISK_FULL
+
+
 def ttl_ms(ttl_ns: int) -> int:
     """Time to live in whole milliseconds, at least 0, at most what a row may wait."""
     return min(max(0, ttl_ns), MAX_TTL_NS) // 1_000_000
@@ -104,7 +111,7 @@ def make_room(tx: Transaction, size: int, severity: int) -> NotAccepted | None:
         return None
     victims = _victims(tx, need, severity)
     if victims is None:
-        return NotAccepted.FULL if tx.tight is None else NotAccepted.DISK_FULL
+        return why_full(tx)
     tx.database.execute_many("DELETE FROM queue WHERE seq = ?", [(victim[0],) for victim in victims])
     tx.end(victims, Fate.EVICTED)
     return None

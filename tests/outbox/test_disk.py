@@ -128,7 +128,7 @@ def test_a_disk_without_any_room_is_said_to_be_volatile(small_disk: Path, clock:
 
 
 def test_a_disk_that_becomes_read_only(small_disk: Path, clock: BootClock) -> None:
-    settings = quiet_settings(retry_disk_s=30)
+    settings = quiet_settings(retry_disk_s=30, volatile_bytes=64 * 1024, reserve_share=0.8)
     with opened(small_disk / "outbox", clock, settings) as outbox:
         outbox.put([submission(n) for n in range(3)])
         outbox.next_session()
@@ -145,6 +145,8 @@ def test_a_disk_that_becomes_read_only(small_disk: Path, clock: BootClock) -> No
         point = outbox.sync_point()
         assert outbox.settle(point.epoch, receipt(point.epoch, high=item.seq)).delivered == 1
         outbox.put([submission(12, 2)])
+        (refused,) = outbox.put([submission(13, 0, body=bytes(16_000))])
+        assert (refused.outcome, refused.reason) == (Put.NOT_ACCEPTED, NotAccepted.READ_ONLY)
         remount(small_disk, "rw")
         clock.pass_s(31)
         outbox.upkeep_now()
@@ -152,6 +154,7 @@ def test_a_disk_that_becomes_read_only(small_disk: Path, clock: BootClock) -> No
         assert status.state is Health.HEALTHY
         assert (status.ledger.accepted, status.ledger.queued, status.ledger.delivered) == (5, 4, 1)
         assert status.held == 1
+        assert status.not_accepted == {"read_only": 1}
         assert outbox.next_session() > 1
         assert outbox.sync_point().epoch != point.epoch
 
