@@ -6,6 +6,7 @@ Exit codes: 0 ended cleanly, 1 the database or a certificate cannot be used, 2 i
 """
 
 import argparse
+import contextlib
 import gc
 import secrets
 import signal
@@ -106,7 +107,7 @@ def _serve(settings: ServerSettings, number: int) -> int:
         session_settings(settings, number),
         clock,
         intake.put,
-        came_up=_say_ready,
+        came_up=_ReadyLine(),
         gave_up=lambda: worker.stop(),  # noqa: PLW0108 - the worker is made below
     )
     worker = Worker(
@@ -137,10 +138,18 @@ def _serve(settings: ServerSettings, number: int) -> int:
     return 0
 
 
-def _say_ready() -> None:
-    """After every subscription: whoever started us may read one line or several."""
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+class _ReadyLine:
+    """Says `ready` after the first subscription and never again: nobody may be reading by then."""
+
+    def __init__(self) -> None:
+        self._is_said = False
+
+    def __call__(self) -> None:
+        if not self._is_said:
+            self._is_said = True
+            with contextlib.suppress(OSError):
+                sys.stdout.write("ready\n")
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_runtime.protocol.vocabulary import Fate
@@ -31,6 +31,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     store.close()
 
 
+@settings(max_examples=40)
 @given(_STEPS)
 def test_every_answer_is_true(shared: Server, steps: list[tuple[str, list[int]]]) -> None:
     server = shared

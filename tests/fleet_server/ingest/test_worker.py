@@ -3,9 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from edge_runtime.clock import SystemClock
@@ -17,7 +19,7 @@ from fleet_server.ingest.parcels import Parcel
 from fleet_server.ingest.receipts import credit, receipts
 from fleet_server.ingest.worker import Worker
 from fleet_server.settings import IngestSettings
-from fleet_server.storage import Store
+from fleet_server.storage import Store, open_store, upgrade
 from fleet_server.storage.event_tables import EventRow
 from tests.rigs.deliveries import DeviceRig
 from tests.rigs.ingest_process import wait_for
@@ -145,6 +147,36 @@ def test_in_an_outage_nothing_is_acknowledged_and_everybody_is_told_once(
     assert {found.high for found in loop.outlet.receipts()[2:]} == {2, 1}
     assert all(found.credit for found in loop.outlet.receipts()[2:])
     assert loop.intake.waiting == 0
+
+
+@pytest.mark.parametrize("ill", ["max_page_count = 1", "query_only = ON"], ids=["full", "read-only"])
+def test_a_full_or_read_only_disk_loses_nothing(tmp_path: Path, ill: str) -> None:
+    """SQLite's own words for both, from its own code."""
+    store = open_store(f"sqlite:///{tmp_path}/fleet.db")
+    upgrade(store)
+    store.engine.dispose()
+    is_ill = threading.Event()
+    is_ill.set()
+
+    def prepare(connection: Any, _record: object) -> None:
+        if is_ill.is_set():  # as long as the file is now, and no page more
+            connection.execute(f"PRAGMA {ill}").close()
+
+    event.listen(store.engine, "connect", prepare)
+    loop, rig = Loop(store, IngestSettings()), DeviceRig()
+    for _ in range(5):
+        loop.put(rig.bundle(*rig.items(64)))
+    loop.thread.start()
+    assert wait_for(lambda: loop.committer.tried >= 2)
+    assert loop.outlet.acks() == []
+    assert [(found.credit, found.high) for found in loop.outlet.receipts()] == [(0, 0)]
+
+    is_ill.clear()
+    store.engine.dispose()
+    assert wait_for(lambda: len(loop.outlet.acks()) == 5)
+    assert loop.outlet.receipts()[-1].high == 320
+    loop.stop()
+    store.close()
 
 
 def test_stopped_in_an_outage_it_ends_and_leaves_all_to_the_broker(make: Callable[..., Loop]) -> None:
