@@ -175,23 +175,27 @@ class Outbox:
             epoch: that the receipt answers; events of an earlier database have other numbers.
             receipt: the server's word.
         """
-        total: Counter[str] = Counter()
-
-        def server_time(tx: Transaction) -> bool:
-            engine = self._engine
-            past = lambda time_ms: queue_rows.share_past(tx, time_ms)  # noqa: E731
-            engine.time.read_wall(engine.boot_ms(), receipt.server_ms, past, server=True)
-            return epoch == tx.books.epoch and receipt.epoch == epoch
-
-        if not self._call(server_time):
-            return Settled(not_found=len(receipt.accepted) + len(receipt.rejected))
-        total.update(self._call(lambda tx: _reject(tx, receipt)))
-        done = False
-        while not done:
-            delivered, done = self._call(lambda tx: queue_rows.settle_ranges(tx, receipt))
-            total["delivered"] += delivered
-        self._call(lambda tx: ranges.forget_passed(tx.database, tx.books.passed))
+        total = self._call(lambda tx: self._apply_receipt(tx, epoch, receipt, first=True))
+        while total.pop("more", 0):  # a long backlog is settled in parts, so that nobody waits long behind it
+            total.update(self._call(lambda tx: self._apply_receipt(tx, epoch, receipt, first=False)))
         return Settled(**total)
+
+    def _apply_receipt(self, tx: Transaction, epoch: str, receipt: Receipt, *, first: bool) -> Counter[str]:
+        """One transaction of a receipt; counts what it changed, and `more` while something is left to do."""
+        if first:
+            boot_ms = self._engine.boot_ms()
+            self._engine.time.read_wall(
+                boot_ms, receipt.server_ms, lambda time_ms: queue_rows.share_past(tx, time_ms), server=True
+            )
+        if not epoch == receipt.epoch == tx.books.epoch:
+            return Counter(not_found=len(receipt.accepted) + len(receipt.rejected))
+        counted = _reject(tx, receipt) if first else Counter[str]()
+        counted["delivered"], done = queue_rows.settle_ranges(tx, receipt)
+        if done:
+            ranges.forget_passed(tx.database, tx.books.passed)
+        else:
+            counted["more"] = 1
+        return counted
 
     def sync_point(self) -> SyncPoint:
         """Where the outbox stands, for the device's sync message."""
