@@ -38,13 +38,14 @@ class Wishes:
     accept: tuple[str, ...] = ()
 
 
-def compose(wishes: Wishes, directory: Path, folder: Path) -> Path:
+def compose(wishes: Wishes, directory: Path, folder: Path, pacing: str | None = None) -> Path:
     """Writes `configuration.yaml` into `directory` and gives its path.
 
     Args:
         wishes: what differs from the demo.
         directory: where the file goes.
         folder: where relative paths that a person typed start.
+        pacing: how the demo's own clips are played; a person's clip is not touched.
 
     Raises:
         ConfigError: the clip is no source, or the rules cannot be read.
@@ -63,6 +64,8 @@ def compose(wishes: Wishes, directory: Path, folder: Path) -> Path:
     else:
         for clip in camera["source"]["clips"]:
             clip["path"] = str((HERE / clip["path"]).resolve())
+        if pacing is not None:
+            camera["source"]["pacing"] = pacing
     if wishes.rules is not None:
         camera["rules"] = read_rules(wishes.rules)
     elif wishes.clip or wishes.package:

@@ -126,6 +126,8 @@ class UplinkConfig(ConfigModel):
         protocol: MQTT's version; `auto` begins with 5 and falls back to 3.1.1.
         fleet: about how many devices share the broker; spreads their return after its loss.
         health_period: seconds between two health messages.
+        reconnect_cap: longest wait between two attempts to connect, in seconds; every wait is drawn at random below
+            a ceiling that doubles up to this. A large fleet needs a long one.
     """
 
     profile: Literal["lan", "lte"] = "lan"
@@ -137,6 +139,7 @@ class UplinkConfig(ConfigModel):
     protocol: Annotated[Literal["auto", "5", "3.1.1"], BeforeValidator(_version)] = "auto"
     fleet: Annotated[Integer, Field(ge=1, le=10_000_000)] = 1
     health_period: Annotated[Real, Field(gt=0, le=86_400)] = 60.0
+    reconnect_cap: Annotated[Real, Field(ge=1, le=86_400)] = 300.0
 
 
 class DeliveryConfig(ConfigModel):
@@ -171,6 +174,7 @@ class DeliveryConfig(ConfigModel):
         """Settings of the uplink's process; the proxy's password is in it, so it must not be logged."""
         settings = self.uplink.model_dump(mode="json", exclude_none=True)
         settings["health_period_s"] = settings.pop("health_period")
+        settings["cap_s"] = settings.pop("reconnect_cap")
         if self.uplink.proxy is not None:
             settings["proxy"] = str(self.uplink.proxy)  # a dump masks it
         return settings

@@ -1,5 +1,6 @@
 """The demo's events are those that a person sees in the clips, and its files can be looked at."""
 
+import contextlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import pytest
 from deploy.demo.assets import CLIPS, HERE, MODEL, REPOSITORY, fetch_clip
 from edge_runtime.errors import PackageError
 from edge_runtime.packages import open_package
+from sim.road import ask
 
 pause = threading.Event()
 """Never set: a way to wait for another process without `time.sleep`."""
@@ -33,20 +35,48 @@ def assets() -> None:
         pytest.skip(f"the demo's clips are not there ({', '.join(missing)}): run `make assets`")
 
 
-def run_demo(out: Path, *arguments: str) -> list[dict[str, Any]]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMO_")}
+def run_demo(out: Path, *arguments: str, **variables: str) -> list[dict[str, Any]]:
+    """The demo without a terminal, as fast as its frames are seen; the events of its camera."""
     done = subprocess.run(
         [sys.executable, "-m", "deploy.demo.run", "--out", str(out), *arguments],
         cwd=REPOSITORY,
-        env=environment,
+        env=clean_environment(DEMO_PACING="every_frame", **variables),
         capture_output=True,
         text=True,
         check=False,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "frames/s" in done.stdout
+    assert "it adds up" in done.stdout
+    assert_nothing_runs(out)
     return [json.loads(line) for line in (out / "events.ndjson").read_text().splitlines()]
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DEMO_")}
+    return kept | variables
+
+
+def assert_nothing_runs(out: Path) -> None:
+    """No process of the demo is left: each has the folder on its command line."""
+    left = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+            if str(out) in words and "pytest" not in words:
+                left.append(words)
+    assert left == []
+
+
+def at_the_server(out: Path) -> list[dict[str, Any]]:
+    """What the demo's server has, oldest first, asked after everything has ended."""
+    found = json.loads(ask("fleet", "events", "list", "--data", str(out / "road" / "fleet"), "--json"))
+    return sorted(found, key=lambda event: event["id"])
+
+
+def revisions(events: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return sorted((event["id"], event["revision"]) for event in events)
 
 
 def story(events: list[dict[str, Any]]) -> list[tuple[str, str, float]]:
@@ -99,11 +129,28 @@ def test_the_head_leaves_the_zone_and_returns_and_the_driver_is_gone(tmp_path: P
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["frames"] == 150
 
+    arrived = at_the_server(tmp_path)
+    assert revisions([stored["event"] for stored in arrived]) == revisions(events), "each once, none missing"
+    assert {stored["device"] for stored in arrived} == {"cabin-demo"}
+    assert {stored["rule"] for stored in arrived if stored["evidence_sha256"]} == {"head_position"}
+    balance = json.loads((tmp_path / "balance.json").read_text())
+    assert balance["holds"] is True
+    assert balance["unexplained"] == 0
+    assert balance["seen"] == len(events) == balance["device"]["accepted"]
+    assert (
+        balance["device"]["delivered"] == balance["server"]["delivered"] == balance["stored"] == len(events)
+    )
+    assert balance["crops_named"] == balance["crops_stored"] > 0
+    assert balance["bytes_up"] > 0
+
 
 @pytest.mark.trial
 @pytest.mark.usefixtures("assets")
 def test_the_whole_composition_tells_its_story(tmp_path: Path) -> None:
-    assert_story(story(run_demo(tmp_path)), FIRST_RIDE + STREET + SECOND_RIDE)
+    events = run_demo(tmp_path)
+    assert_story(story(events), FIRST_RIDE + STREET + SECOND_RIDE)
+    assert revisions([stored["event"] for stored in at_the_server(tmp_path)]) == revisions(events)
+    assert json.loads((tmp_path / "balance.json").read_text())["cut_s"] > 1
 
 
 @pytest.mark.timeout(400)
@@ -113,7 +160,7 @@ def test_a_signal_ends_a_live_run_with_whole_files(tmp_path: Path, number: signa
     process = subprocess.Popen(
         [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
         cwd=REPOSITORY,
-        env={**os.environ, "DEMO_CLIP": "synthetic"},
+        env=clean_environment(DEMO_CLIP="synthetic"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -140,6 +187,7 @@ def test_a_signal_ends_a_live_run_with_whole_files(tmp_path: Path, number: signa
         assert frames == container.streams.video[0].frames > 0
     assert json.loads((tmp_path / "summary.json").read_text())["interrupted"] is True
     assert (tmp_path / "contact_sheet.png").stat().st_size > 1000
+    assert_nothing_runs(tmp_path)
 
 
 @pytest.mark.usefixtures("assets")
@@ -155,7 +203,7 @@ def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
         cwd=REPOSITORY,
-        env={**os.environ, "DEMO_MODEL": str(tmp_path / "absent.onnx")},
+        env=clean_environment(DEMO_MODEL=str(tmp_path / "absent.onnx")),
         capture_output=True,
         text=True,
         check=False,
@@ -176,7 +224,7 @@ def test_a_clip_or_rules_that_are_not_there_are_one_sentence(
     done = subprocess.run(
         [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
         cwd=REPOSITORY,
-        env={**os.environ, variable: value},
+        env=clean_environment(**{variable: value}),
         capture_output=True,
         text=True,
         check=False,

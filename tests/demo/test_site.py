@@ -1,0 +1,70 @@
+"""The demo's server, device and policy: only what its own camera sees may leave."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.demo.compose import DEMO, Wishes, compose
+from deploy.demo.site import POLICY, Site, complete, make_server_data
+from edge_runtime.config import load_config
+from edge_runtime.errors import ConfigError
+from edge_runtime.policy import Policy
+from edge_runtime.protocol import DataClass, EvidenceMode
+from edge_runtime.state import StateDirectory
+from fleet_server.settings import ServerSettings
+
+
+def test_the_policy_permits_exactly_the_demos_rules_for_one_purpose() -> None:
+    policy = Policy.model_validate(yaml.safe_load(POLICY.read_text()))
+    (camera_name,) = load_config(DEMO).config.cameras
+    rules = {rule.name for rule in load_config(DEMO).config.cameras[camera_name].rules}
+    permitted = [rule for permit in policy.permits for rule in permit.when.rules]
+    assert sorted(permitted) == sorted(rules)
+    assert {permit.purpose for permit in policy.permits} == {"safety"}
+    for permit in policy.permits:
+        assert permit.when.cameras == (camera_name,)
+        assert permit.when.classes == (DataClass.RESTRICTED,)
+        assert permit.evidence is not EvidenceMode.CROP, "a face leaves redacted or not at all"
+
+
+def test_the_server_accepts_restricted_and_listens_on_loopback_alone(tmp_path: Path) -> None:
+    make_server_data(tmp_path / "fleet")
+    settings = ServerSettings.load(tmp_path / "fleet", {})
+    assert settings.accepts == (DataClass.RESTRICTED,)
+    assert settings.broker.host == settings.http.host == "127.0.0.1"
+    assert settings.broker.port > 0
+
+
+@pytest.mark.parametrize("clip", [None, "clip.mp4"])
+def test_a_completed_configuration_leads_through_the_cables(tmp_path: Path, clip: str | None) -> None:
+    (tmp_path / "clip.mp4").write_bytes(b"x")
+    path = compose(Wishes(clip=clip), tmp_path, tmp_path, "real_time")
+    complete(path, StateDirectory(tmp_path / "${x}"), 1883, 8443)
+    loaded = load_config(path)
+    delivery = loaded.config.delivery
+    assert delivery is not None
+    assert delivery.state == str(tmp_path / "${x}")
+    assert delivery.policy == str(POLICY)
+    settings = delivery.uplink_settings()
+    assert settings["broker"]["port"] == 1883
+    assert settings["server_url"] == "https://localhost:8443"
+    assert settings["cap_s"] == 2
+    (camera,) = loaded.config.cameras.values()
+    assert getattr(camera.source, "pacing", None) == ("every_frame" if clip else "real_time")
+
+
+def test_a_folder_that_no_demo_made_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    (tmp_path / "road" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ConfigError, match="was not made by a demo"):
+        Site(tmp_path / "road", lambda what, text: None)
+    assert (tmp_path / "road" / "thesis.txt").is_file()
+
+
+def test_the_folder_of_the_demo_before_is_made_anew(tmp_path: Path) -> None:
+    first = Site(tmp_path / "road", lambda what, text: None)
+    (first.folder / "old").touch()
+    second = Site(tmp_path / "road", lambda what, text: None)
+    assert not (second.folder / "old").exists()
+    assert second.folder.stat().st_mode & 0o077 == 0
