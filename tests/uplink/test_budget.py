@@ -152,7 +152,7 @@ class Restarts(RuleBasedStateMachine):
 
 
 TestRestarts = Restarts.TestCase
-TestRestarts.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestRestarts.settings = settings(max_examples=12, stateful_step_count=20, deadline=None)
 
 
 @given(st.integers(0, 200_000), st.integers(0, 200_000))

@@ -1,5 +1,6 @@
 """Commands: which are carried out, and that none is twice."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,14 @@ def test_a_kill_in_the_middle_is_told_and_not_done_twice(tmp_path: Path) -> None
 
 
 def test_only_so_many_ids_are_kept(tmp_path: Path) -> None:
+    before = [[str(number), True, "done"] for number in range(REMEMBERED)]
+    (tmp_path / "commands.json").write_text(json.dumps(before))
     seen = SeenCommands(tmp_path / "commands.json")
-    for number in range(REMEMBERED + 10):
-        seen.begin(str(number))
+    assert seen.begin("0") is not None
+    assert seen.begin("new") is None
     again = SeenCommands(tmp_path / "commands.json")
-    assert again.begin("9") is None
-    assert again.begin(str(REMEMBERED + 9)) is not None
+    assert again.begin("1") is not None
+    assert again.begin("0") is None
 
 
 @pytest.mark.parametrize("content", [b"{", b"[[1]]", b"7", b'[["a", true]]', b"\xff\xff"])

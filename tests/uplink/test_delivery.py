@@ -418,4 +418,4 @@ class Journeys(RuleBasedStateMachine):
 
 
 TestJourneys = Journeys.TestCase
-TestJourneys.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestJourneys.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -138,7 +138,7 @@ def test_a_broker_that_never_answers_is_given_up_and_tried_again(tmp_path: Path)
             "dev-1", BrokerAddress(host="127.0.0.1", port=silent.getsockname()[1]), None, lambda: None
         )
         with ThreadedUplink(tmp_path, who, connect_timeout_s=0.1, cap_s=0.1) as device:
-            assert wait_until(lambda: device.uplink.attempts >= 12, 10)
+            assert wait_until(lambda: device.uplink.attempts >= 6, 10)
             assert not device.uplink.online
             assert device.uplink.trouble is not None
 
