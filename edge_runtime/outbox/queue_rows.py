@@ -235,7 +235,7 @@ def settle_rejection(tx: Transaction, word: Rejection) -> Fate | None:
         return None
     fate = Fate.EXPIRED if word.code is RejectionCode.EXPIRED else Fate.REJECTED
     tx.database.execute("DELETE FROM queue WHERE seq = ?", (word.seq,))
-    tx.end([tuple(ending)], fate, known_to_server=True)
+    tx.end([tuple(ending)], fate)  # the server closes the gap once it hears that its refusal arrived
     if fate is Fate.REJECTED:
         add_dead_letter(tx, word, body)
     return fate

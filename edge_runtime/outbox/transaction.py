@@ -69,7 +69,7 @@ class Transaction:
         Args:
             rows: what was deleted.
             fate: how they ended.
-            known_to_server: the server said so itself and needs no outcome.
+            known_to_server: the server has counted them under this fate and needs no outcome.
         """
         books, seqs = self.books, []
         for seq, severity, length, evidence in rows:
