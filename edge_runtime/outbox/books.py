@@ -1,7 +1,8 @@
 """The books: one row with the ledger, the next sequence number and the queue's time. It carries its own CRC."""
 
 import zlib
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from edge_runtime.outbox.database import Database
 from edge_runtime.protocol.delivery import Ledger
@@ -74,6 +75,7 @@ class Books:
 
 
 _NAMES = tuple(field.name for field in fields(Books))
+_values = attrgetter(*_NAMES)  # dataclasses.astuple copies every value deeply
 
 BOOKS, COPY = "books", "books_copy"
 """The table that every transaction writes, and one on another page that is written now and then, for a salvage."""
@@ -108,7 +110,7 @@ def load_books(database: Database, table: str = BOOKS) -> Books | None:
 
 def save_books(database: Database, books: Books, table: str = BOOKS) -> None:
     """Write the books; part of every transaction."""
-    values = astuple(books)
+    values = _values(books)
     database.execute(_SAVE[table], (*values, _crc(values)))
 
 

@@ -4,7 +4,7 @@ import zlib
 
 from edge_runtime.outbox import evidence_rows
 from edge_runtime.outbox.database import Row
-from edge_runtime.outbox.decision_rows import add_dead_letter, add_decision, known_decision
+from edge_runtime.outbox.decision_rows import add_dead_letter, add_decision
 from edge_runtime.outbox.records import (
     MAX_TTL_NS,
     NotAccepted,
@@ -28,7 +28,8 @@ TIGHT_CHUNK = 64
 LEASE_GRACE_MS = 120_000
 """An event that is on its way is not called expired before this has passed: its receipt may already exist."""
 
-_PAGE = 64
+_FIRST_PAGE, _LAST_PAGE = 4, 256
+_KNOWN = "SELECT 1 FROM queue WHERE key = ? UNION ALL SELECT 1 FROM decisions WHERE key = ? LIMIT 1"
 _ENDING = "SELECT seq, severity, length(body), evidence FROM queue "
 
 
@@ -37,19 +38,16 @@ def row_crc(key: bytes, severity: int, deadline: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(key + b"%d,%d" % (severity, deadline)))
 
 
-def enqueue(tx: Transaction, item: Submission, *, ring: bool = True) -> PutResult:
+def enqueue(tx: Transaction, item: Submission) -> PutResult:
     """Queue one event, giving up less severe or older ones of its own severity where the quota asks for it."""
-    if tx.database.execute("SELECT 1 FROM queue WHERE key = ?", (item.key,)) or (
-        ring and known_decision(tx, item.key)
-    ):
+    if tx.database.execute(_KNOWN, (item.key, item.key)):
         return PutResult(Put.DUPLICATE, volatile=tx.volatile)
     size = len(item.body) + ROW_OVERHEAD
     refusal = make_room(tx, size, item.severity)
     if refusal is not None:
         return refuse(tx, refusal)
     insert(tx, item.key, item.severity, ttl_ms(item.ttl_ns), item.body, evidence=evidence_rows.add(tx, item))
-    if ring:
-        add_decision(tx, item.key, item.receipt)
+    add_decision(tx, item.key, item.receipt)
     tx.books.accepted += 1
     return PutResult(Put.ACCEPTED, volatile=tx.volatile)
 
@@ -121,18 +119,18 @@ def _victims(tx: Transaction, need: int, severity: int) -> list[EndingRow] | Non
     """Lowest severity first, oldest first, none above `severity`, none on its way; None if they do not suffice."""
     found: list[EndingRow] = []
     for level in range(severity + 1):
-        after = 0
+        after, size = 0, _FIRST_PAGE
         while need > 0:
             page: list[Row] = tx.database.execute(
-                _ENDING + "WHERE severity = ? AND seq > ? ORDER BY seq LIMIT ?", (level, after, _PAGE)
+                _ENDING + "WHERE severity = ? AND seq > ? ORDER BY seq LIMIT ?", (level, after, size)
             )
             for row in page:
                 if need > 0 and row[0] not in tx.leases.owners:
                     found.append(row)
                     need -= row[2] + ROW_OVERHEAD
-            if len(page) < _PAGE:
+            if len(page) < size:
                 break
-            after = page[-1][0]
+            after, size = page[-1][0], min(2 * size, _LAST_PAGE)
     return found if need <= 0 else None
 
 
