@@ -12,11 +12,17 @@ from edge_runtime.clock import NS_PER_S, Clock
 
 
 class Deadline:
-    """Cuts the connection when the time is over, whatever it is doing. Used as a context, once.
+    """Cuts the connection when the time is over, whatever it is doing.
+
+    Used as a context, as often as one likes, one after the other. A client that keeps its connection needs the same
+    object for all its requests: the socket is learnt only when a connection is made.
 
     Args:
         seconds: for everything inside the context.
         clock: measures.
+
+    Attributes:
+        is_over: whether the time of the present or the last context ran out.
     """
 
     def __init__(self, seconds: float, clock: Clock) -> None:
@@ -42,6 +48,8 @@ class Deadline:
                     self._cut()
 
     def __enter__(self) -> Self:
+        with self._lock:
+            self.is_over = False
         self._ends_ns = self._clock.monotonic_ns() + round(self._seconds * NS_PER_S)
         self._timer = threading.Timer(self._seconds, self._end)
         self._timer.daemon = True
@@ -49,7 +57,7 @@ class Deadline:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -62,5 +70,6 @@ class Deadline:
     def _cut(self) -> None:
         if self._socket is not None:
             with contextlib.suppress(OSError, ValueError):
-                # not the TLS socket's own shutdown: that one would wait for the other side's goodbye
+                # The plain socket's own method: the TLS socket's would wait for the other side's goodbye, and would
+                # change state that the reading thread uses.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)

@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 
 from edge_runtime.clock import Clock
+from edge_runtime.identity.deadline import Deadline
 from edge_runtime.outbox import EvidenceDue, OutboxError
 from edge_runtime.telemetry import get_logger
 from edge_runtime.uplink.budget import ByteBudget
-from edge_runtime.uplink.deadline import Deadline
 from edge_runtime.uplink.ports import EvidenceQueue, LinkIdentity
 from edge_runtime.uplink.settings import UplinkSettings
 from edge_runtime.uplink.watchdog import RetrySettings, retry_ns
@@ -64,6 +64,7 @@ class UploadClient:
         piece_bytes: in one request.
         budget: pays for every piece.
         stop: set when the process ends: the present piece is the last.
+        clock: measures a request.
         limit_s: for one request, however slow the other side is.
     """
 
@@ -75,6 +76,7 @@ class UploadClient:
         piece_bytes: int,
         budget: ByteBudget,
         stop: threading.Event,
+        clock: Clock,
         limit_s: float = _REQUEST_S,
     ) -> None:
         self._url, self._client, self._piece, self._budget, self._stop = (
@@ -84,7 +86,7 @@ class UploadClient:
             budget,
             stop,
         )
-        self._deadline = Deadline(limit_s)
+        self._deadline = Deadline(limit_s, clock)
 
     def upload(self, due: EvidenceDue) -> Verdict:
         """Bring the server's copy to its end, or as far as it goes now."""
@@ -221,7 +223,12 @@ class EvidenceUploader:
             limits=httpx.Limits(max_connections=1),
         ) as client:
             upload = UploadClient(
-                url, client, piece_bytes=self._settings.piece_bytes, budget=self._budget, stop=self._stop
+                url,
+                client,
+                piece_bytes=self._settings.piece_bytes,
+                budget=self._budget,
+                stop=self._stop,
+                clock=self._clock,
             )
             for due in ready:
                 verdict = upload.upload(due)

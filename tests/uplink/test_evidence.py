@@ -66,7 +66,13 @@ class Client:
         self.http = httpx.Client(verify=party.client_context(), trust_env=False, timeout=3.0)
         self.stop = threading.Event()
         self.client = UploadClient(
-            server.url, self.http, piece_bytes=4_000, budget=self.budget, stop=self.stop, limit_s=limit_s
+            server.url,
+            self.http,
+            piece_bytes=4_000,
+            budget=self.budget,
+            stop=self.stop,
+            clock=SystemClock(),
+            limit_s=limit_s,
         )
 
 
