@@ -107,6 +107,15 @@ def test_processes_may_hang_be_killed_and_be_ended(tmp_path: Path) -> None:
             keys += device.put(submissions(50))
             assert peer.wait_rows("dev-1", 300)
             assert wait_until(lambda: device.client.status().ledger.delivered == 300)
+            # one that comes back with another database is noticed before its numbers are mixed with the old ones
+            device.kill_outbox()
+            for file in device.state.outbox.glob("outbox.db*"):
+                file.unlink()
+            device.start_outbox()
+            keys += device.put(submissions(30))
+            assert peer.wait_rows("dev-1", 330)
+            assert wait_until(lambda: device.client.status().ledger.queued == 0)
+            assert sorted(len(books.rows) for books in peer.books.values()) == [30, 300]
             assert set(peer.rows("dev-1")) == set(keys)
             assert device.uplink.poll() is None
             assert device.terminate_uplink() == 0
