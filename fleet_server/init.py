@@ -1,9 +1,11 @@
 """`fleet init`: the data directory of a new server, made beside its place and moved there whole."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from edge_runtime.clock import Clock, SystemClock
@@ -19,6 +21,7 @@ from fleet_server.operators.admin import ensure_admin_token
 from fleet_server.settings import LISTEN_VARIABLE, ServerPaths, ServerSettings
 from fleet_server.storage import open_store, upgrade
 
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}))*")
 ALWAYS = ("localhost", "127.0.0.1")
 """Hosts that every server's certificate has: its own processes and its operator's shell use them."""
 
@@ -61,17 +64,19 @@ def initialise(
     """
     target = directory.expanduser().absolute()
     _require_empty(target)
+    text = _settings_text(_all_hosts(hosts), listen, broker_port, database)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))  # 0700
     except OSError as error:
         raise ConfigError(f"{target} cannot be made: {error.strerror}") from None
     try:
-        text = _settings_text(_all_hosts(hosts), listen, broker_port, database)
         fingerprint, known = _fill(staged, text, clock or SystemClock())
         staged.rename(target)  # also onto an empty directory
     except OSError as error:
         raise ConfigError(f"{target} cannot be made: {error.strerror}") from None
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(str(staged), str(target))) from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return NewServer(target, known, fingerprint)
@@ -112,7 +117,18 @@ def _require_empty(target: Path) -> None:
 
 
 def _all_hosts(hosts: Sequence[str]) -> list[str]:
+    for host in hosts:
+        if len(host) > 253 or not (_is_address(host) or _NAME.fullmatch(host)):
+            raise ConfigError(f"--host {host[:80]!r} is neither a host name nor an address")
     return list(dict.fromkeys([*hosts, *ALWAYS]))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _settings_text(

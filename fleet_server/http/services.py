@@ -76,6 +76,7 @@ class Services:
         ready: the answer of `/readyz`, which anybody may ask for and which writes to the database.
         probes: parts beside the database that `/readyz` asks about, by name.
         closing: asked by live streams: true once the server goes down.
+        other_metrics: numbers of the server's other processes, in the text format of Prometheus.
         certificates: when the server's own certificates end, milliseconds since 1970, by name.
     """
 
@@ -93,6 +94,7 @@ class Services:
     probes: dict[str, Callable[[], Readiness]] = field(default_factory=dict)
     closing: Callable[[], bool] = lambda: False
     certificates: dict[str, int] = field(default_factory=dict)
+    other_metrics: Callable[[], bytes] = lambda: b""
 
 
 def now_ms(services: Services) -> int:

@@ -32,7 +32,7 @@ def is_ready(services: Given) -> Response:
 @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
 def metrics(services: Given, _viewer: Viewer) -> Response:
     """Numbers in the text format of Prometheus."""
-    return Response(services.metrics.text(), media_type=CONTENT_TYPE)
+    return Response(services.metrics.text() + services.other_metrics(), media_type=CONTENT_TYPE)
 
 
 @router.get("/v1/health", operation_id="showHealth")

@@ -19,6 +19,7 @@ from fleet_server.http.app import FleetApp, create_app
 from fleet_server.http.limits import Limits
 from fleet_server.http.metrics import HttpMetrics
 from fleet_server.http.services import Cached, RateBooks, Readiness, Services
+from fleet_server.ingest.metrics import collected
 from fleet_server.operators.admin import ensure_admin_token
 from fleet_server.operators.tokens import TokenBook
 from fleet_server.serve.remote_readiness import RemoteReadiness
@@ -106,6 +107,7 @@ def build(
         probes=dict(probes),
         closing=closing,
         certificates=certificate_ends(paths),
+        other_metrics=lambda: collected(paths.run, used.wall().unix_ns / NS_PER_S),
     )
     return Application(settings, store, authority, services, create_app(services))
 

@@ -91,7 +91,10 @@ class _Server:
             build,
             self._settings,
             address,
-            {"broker": broker_probe(broker), "ingest": lambda: ingest_probe(self._children)},
+            {
+                "broker": broker_probe(broker),
+                "ingest": lambda: ingest_probe(self._children, self._settings.paths.run, self._clock),
+            },
             closing=self._stopping.is_set,
             clock=self._clock,
         )

@@ -80,9 +80,7 @@ class FleetApi:
     def hold(self, device: str, count: int = 1) -> list[str]:
         """Have a device say that it holds items; their keys."""
         keys = [new_key() for _ in range(count)]
-        items = tuple(
-            HeldItem(key=key.hex(), receipt=_held(key), left_ms=3_600_000, bytes=1234) for key in keys
-        )
+        items = tuple(held_item(key) for key in keys)
         record = HeldList(device=device, total=count, items=items)
         self.take((DeviceRig(device).topic(Channel.HELD), record.encode()))
         return [key.hex() for key in keys]
@@ -147,6 +145,11 @@ def fleet_api(
     api = FleetApi(data, application, clock, parts)
     yield api
     api.close()
+
+
+def held_item(key: bytes) -> HeldItem:
+    """One held item as a device lists it."""
+    return HeldItem(key=key.hex(), receipt=_held(key), left_ms=3_600_000, bytes=1234)
 
 
 def _held(key: bytes) -> DecisionReceipt:

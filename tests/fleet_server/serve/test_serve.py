@@ -1,5 +1,6 @@
 """`fleet serve` as its user meets it: real processes, a real broker, real signals."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -12,12 +13,24 @@ from typing import Any
 import psutil
 import pytest
 
+from edge_runtime.protocol.operation import Command, CommandKind, CommandResult, HeldList
+from edge_runtime.protocol.topics import Channel
+from tests.rigs.brokers import wait_until
+from tests.rigs.deliveries import new_key
+from tests.rigs.fleet_api import held_item
 from tests.rigs.fleet_server import FLEET, FleetServer, RealDevice, environment
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[FleetServer]:
     with FleetServer(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetServer]:
+    """One for tests that leave it as it was."""
+    with FleetServer(tmp_path_factory.mktemp("shared") / "data") as running:
         yield running
 
 
@@ -79,10 +92,11 @@ def test_a_part_that_is_killed_comes_back_by_itself(server: FleetServer, part: s
     assert server.process.poll() is None
 
 
-def test_a_revoked_device_loses_its_connection_at_once(server: FleetServer) -> None:
-    device = RealDevice.enrol(server, "dock-1")
+def test_a_revoked_device_loses_its_connection_at_once(shared: FleetServer) -> None:
+    server = shared
+    device = RealDevice.enrol(server, "stolen-1")
     with device.connected() as session:
-        assert server.fleet("device", "revoke", "dock-1", "--reason", "stolen").code == 0
+        assert server.fleet("device", "revoke", "stolen-1", "--reason", "stolen").code == 0
         deadline = time.monotonic() + 5
         while not session.reasons and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -96,32 +110,60 @@ def test_a_revoked_device_loses_its_connection_at_once(server: FleetServer) -> N
 def test_an_operator_follows_events_over_a_restart_of_the_server(server: FleetServer) -> None:
     device = RealDevice.enrol(server, "dock-1")
     token = server.fleet("token", "create", "anna").out.strip()
-    tail = subprocess.Popen(
-        [*FLEET, "events", "tail", "--json", "--count", "3", "--last", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment() | server.remote(token),
-    )
-    try:
-        time.sleep(1.5)  # a stream that begins now shows nothing older
-        device.deliver({"rule": "before"})
-        events(server, 1)
+    device.deliver({"rule": "before"})
+    events(server, 1)
+    command = [*FLEET, "events", "tail", "--json", "--count", "3", "--last", "1"]
+    with following(command, server.remote(token)) as tail:
+        assert tail.stdout is not None
+        assert json.loads(tail.stdout.readline())["rule"] == "before"
         server.stop()
         server.start()
         device.deliver({"rule": "after"}, {"rule": "last"})
-        out, err = tail.communicate(timeout=30)
-    finally:
-        tail.kill()
-        tail.wait(5)
-    assert [json.loads(line)["rule"] for line in out.splitlines()] == ["before", "after", "last"]
+        out, err = tail.communicate(timeout=60)
+    assert [json.loads(line)["rule"] for line in out.splitlines()] == ["after", "last"]
     assert "waiting for it" in err
     assert "Traceback" not in err
 
 
+@contextlib.contextmanager
+def following(command: list[str], variables: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    """A command that runs beside the test, and ends with it."""
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment() | variables,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_held_item_is_released_by_the_device_itself(shared: FleetServer) -> None:
+    device = RealDevice.enrol(shared, "dock-1")
+    key = new_key()
+    held = HeldList(device="dock-1", total=1, items=(held_item(key),))
+    with device.connected() as session:
+        session.client.subscribe(device.rig.topic(Channel.COMMAND), qos=1)
+        assert session.publish(device.rig.topic(Channel.HELD), held.encode())
+        assert wait_until(lambda: bool(shared.ask("/v1/held")["held"]), 20)
+        command_line = [*FLEET, "review", "release", key.hex()[-12:], "--reason", "seen", "--json"]
+        with following(command_line, {"FLEET_DATA": str(shared.directory)}) as release:
+            assert wait_until(lambda: bool(session.messages), 30)
+            command = Command.decode(session.messages[0][1])
+            assert (command.kind, command.item, command.note) == (CommandKind.RELEASE_HELD, key.hex(), "seen")
+            done = CommandResult(id=command.id, device="dock-1", done=True, text="released")
+            assert session.publish(device.rig.topic(Channel.RESULT), done.encode())
+            out, err = release.communicate(timeout=30)
+    assert (release.returncode, json.loads(out)["state"]) == (0, "done"), err
+
+
 def test_a_second_server_a_taken_port_and_a_foreign_directory_are_one_sentence(
-    server: FleetServer, tmp_path: Path
+    shared: FleetServer, tmp_path: Path
 ) -> None:
+    server = shared
     second = server.fleet("serve", "--data", str(server.directory))
     assert (second.code, second.out) == (2, "")
     assert "another server runs on" in second.err
@@ -168,18 +210,13 @@ def test_two_signals_end_it_at_once(server: FleetServer) -> None:
 @pytest.mark.trial
 def test_it_ends_cleanly_while_streams_are_open(server: FleetServer) -> None:
     token = server.fleet("token", "create", "anna").out.strip()
-    tail = subprocess.Popen(
-        [*FLEET, "events", "tail"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment() | server.remote(token),
-    )
-    try:
-        time.sleep(1.5)
+    with following([*FLEET, "events", "tail"], server.remote(token)) as tail:
+        assert tail.stdout is not None
+        assert tail.stdout.readline().startswith("committed")
+        wait_until(lambda: "/stream" in server.log, 1.0)
         began = time.monotonic()
         assert server.stop(signal.SIGINT) == 0
         assert time.monotonic() - began < 15
         assert tail.poll() is None
-    finally:
         tail.send_signal(signal.SIGINT)
         assert tail.wait(10) == 130
