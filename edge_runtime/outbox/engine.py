@@ -1,7 +1,7 @@
 """Runs transactions on the database and keeps the promise when the disk does not: full, read-only or damaged.
 
 The road down is: give up the ballast and let the queue grow no further; then memory, said as volatile. The road
-back is tried from the upkeep. Everything here runs on the writer's thread, or before it starts.
+back is tried from the upkeep. Everything here runs in one thread at a time: the writer sees to that.
 """
 
 import contextlib

@@ -1,4 +1,9 @@
-"""One thread that writes, so that many callers share one commit."""
+"""One writer at a time, so that many callers share one commit.
+
+Whoever finds nobody writing does it for itself and for all who came meanwhile: a lone caller pays for no change of
+threads, which on a busy machine costs more than the sync. A thread of its own takes what was left behind, and does
+the upkeep.
+"""
 
 import threading
 from collections import Counter, deque
@@ -25,7 +30,7 @@ class Job(Generic[T]):
         on_full: its answer when not even giving things up made room on the disk, and what to count then.
     """
 
-    __slots__ = ("_done", "error", "function", "on_full", "value", "writes")
+    __slots__ = ("_done", "done", "error", "function", "on_full", "value", "writes")
 
     def __init__(
         self,
@@ -37,11 +42,13 @@ class Job(Generic[T]):
         self.function, self.writes, self.on_full = function, writes, on_full
         self.value: T | None = None
         self.error: Exception | None = None
+        self.done = False
         self._done = threading.Lock()
         self._done.acquire()
 
     def finish(self) -> None:
         """Wake the caller; what was written is durable."""
+        self.done = True
         self._done.release()
 
     def wait(self) -> T:
@@ -78,6 +85,8 @@ class Writer:
         self._due_ns = clock.monotonic_ns() + round(period_s * NS_PER_S)
         self._jobs: deque[Job[Any]] = deque()
         self._wake = threading.Condition()
+        self._turn = threading.Lock()
+        self._claimed = False  # the thread wants the turn: callers leave it to it
         self._stopping = False
         self._upkeep_wanted: list[threading.Event] = []
         self._thread = threading.Thread(target=self._loop, name="outbox-writer", daemon=True)
@@ -96,8 +105,16 @@ class Writer:
             if self._stopping:
                 raise OutboxUnavailable("the outbox is closed")
             self._jobs.append(job)
-            if len(self._jobs) == 1:
-                self._wake.notify()
+            mine = not self._claimed and self._turn.acquire(blocking=False)
+        if mine:
+            try:
+                while not job.done:
+                    self._run_next()
+            finally:
+                self._turn.release()
+            with self._wake:
+                if self._jobs:  # who came last saw the turn taken: the thread serves them
+                    self._wake.notify()
         return job.wait()
 
     def upkeep_now(self) -> None:
@@ -121,6 +138,8 @@ class Writer:
             self._wake.notify()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+        with self._turn:  # a caller may still be writing
+            pass
 
     def _loop(self) -> None:
         while True:
@@ -128,18 +147,25 @@ class Writer:
                 if not (self._jobs or self._stopping or self._upkeep_wanted):
                     self._wake.wait(self._period_s)
                 wanted, self._upkeep_wanted = self._upkeep_wanted, []
-                batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), MAX_JOBS))]
-                ending = self._stopping and not (batch or wanted)
-            if ending:
-                return
-            if batch:
-                self._run_batch(batch)
-            now_ns = self._clock.monotonic_ns()
-            if wanted or now_ns >= self._due_ns:
-                self._due_ns = now_ns + round(self._period_s * NS_PER_S)
-                self._look_after()
+                if self._stopping and not (self._jobs or wanted):
+                    return
+                self._claimed = True
+            with self._turn:
+                with self._wake:
+                    self._claimed = False
+                self._run_next()
+                now_ns = self._clock.monotonic_ns()
+                if wanted or now_ns >= self._due_ns:
+                    self._due_ns = now_ns + round(self._period_s * NS_PER_S)
+                    self._look_after()
             for done in wanted:
                 done.set()
+
+    def _run_next(self) -> None:
+        with self._wake:
+            batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), MAX_JOBS))]
+        if batch:
+            self._run_batch(batch)
 
     def _run_batch(self, batch: list[Job[Any]]) -> None:
         try:
