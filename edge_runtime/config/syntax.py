@@ -59,8 +59,9 @@ def syntax_problem(error: MarkedYAMLError, text: str) -> Problem:
         return Problem(error.problem or "", line=None if mark is None else mark.line + 1)
     if "unexpected end of stream" in said and error.context_mark is not None:
         mark = error.context_mark  # where the quote was opened says more than the end of the file
-    line = None if mark is None else mark.line + 1
     lines = text.splitlines()
+    # what is never closed is noticed behind the last line
+    line = None if mark is None or not lines else min(mark.line + 1, len(lines))
     blank_before = _indent_with_tab(lines, line)
     if blank_before is not None:
         return Problem(_TAB, line=blank_before)

@@ -177,6 +177,9 @@ class PolicyFile:
                 "policy cannot be used: every event is held", problems=len(error.problems), first=lines[0]
             )
             return InForce(None, Reason.POLICY_UNREADABLE, lines)
+        except Exception as error:  # noqa: BLE001 - a file that breaks its reader must not stop the gate, nor the camera
+            self._log.error("policy cannot be read: every event is held", kind=type(error).__name__)
+            return InForce(None, Reason.POLICY_UNREADABLE, (f"{self.path}: cannot be read as YAML",))
         self._log.info("policy in force", policy=policy.name, digest=policy.digest)
         return InForce(policy)
 

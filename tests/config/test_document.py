@@ -115,6 +115,7 @@ def test_an_alias_repeats_no_problem_of_a_merged_section() -> None:
         ("a:\n  b: 1\n c: 2", "f:3: the indentation does not fit the lines above"),
         ("- a\nb: c", "f:2: the indentation does not fit the lines above"),
         ("a: [1, 2\nb: 3", "f:2: a list or a section in brackets is not closed with ]"),
+        ("a: 1\nb: [1, 2\n", "f:2: a list or a section in brackets is not closed with ]"),
         ("a: {b: ${env:X}, c: 1}", "f:1: within brackets a ${…} must stand in quotes"),
         ("a: {b: 1", "f:1: a list or a section in brackets is not closed with }"),
         ("x: 1\na: 'it\nb: 1\n", "f:2: a quote is opened here and never closed"),

@@ -38,6 +38,7 @@ def test_two_are_shipped() -> None:
         ("", "p.yaml: is empty; edge-runtime gate starter prints a policy"),
         ("- a", "must be a section, not a list"),
         ("name: [", "p.yaml:1: "),
+        ("version: 1\npermits: [x\n", "p.yaml:2: "),
         ("name: a\nname: b", "p.yaml:2: name: is given twice; the first is on line 1"),
         ("name: x\nrecipient: {}", "p.yaml:2: recipient: is not a known key; did you mean recipients?"),
         ("version: 2\nname: x", "p.yaml:1: version: must be 1, not 2"),
@@ -178,3 +179,18 @@ def test_commands_find_the_policy_of_the_gate(tmp_path: Path) -> None:
     (state.run / "policy.place").write_bytes(b"\xff")
     assert policy_place(state) == state.policy
     note_policy_place(StateDirectory(tmp_path / "none"), tmp_path)  # no state yet: nothing happens
+
+
+def test_a_file_that_breaks_its_reader_holds_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = Follower(tmp_path)
+    assert follower.name_after(0) == "site"
+
+    def broken(_path: Path) -> None:
+        raise IndexError("a defect of ours")
+
+    monkeypatch.setattr("edge_runtime.gate.policy_file.read_policy", broken)
+    follower.path.write_text(POLICY + "\n")
+    follower.name_after(1)
+    assert follower.name_after(2) == "policy_unreadable"
