@@ -23,7 +23,7 @@ from edge_runtime.errors import ConfigError
 ENVIRONMENT = "EDGE_RUNTIME_STATE"
 """Names the state directory where no `--state` is given."""
 
-_SHA256 = re.compile(r"^[0-9a-f]{64}$")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def default_state_path() -> Path:
@@ -86,7 +86,7 @@ class StateDirectory:
         Raises:
             ValueError: `sha256` is not 64 lower-case hexadecimal digits; it may never become another path.
         """
-        if not _SHA256.match(sha256):
+        if not _SHA256.fullmatch(sha256):
             raise ValueError("not a SHA-256 in lower-case hexadecimal")
         return self.evidence / f"{sha256}.jpg"
 

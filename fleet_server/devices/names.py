@@ -19,7 +19,7 @@ def wished_name(device: str | None, common_name: str | None) -> str | None:
     """The name that a device asked for, where it is one: an explicit wish before the request's common name."""
     if device is not None:
         return device
-    if common_name is not None and _DEVICE.match(common_name) and not is_reserved(common_name):
+    if common_name is not None and _DEVICE.fullmatch(common_name) and not is_reserved(common_name):
         return common_name
     return None
 

@@ -246,7 +246,7 @@ def _check_invitation(device: str | None, serials: Sequence[str] | None, expires
         raise DeviceProblem(
             ProblemCode.INVALID, "an invitation is for one device or for a list of serials, not both"
         )
-    if device is not None and not _DEVICE.match(device):
+    if device is not None and not _DEVICE.fullmatch(device):
         raise DeviceProblem(
             ProblemCode.INVALID, "a device id has 1 to 63 lower-case letters, digits and inner hyphens"
         )
