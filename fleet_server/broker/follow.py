@@ -90,6 +90,9 @@ class BrokerFollower:
             return str(error)
         except SQLAlchemyError as error:
             return f"the database did not answer: {type(error).__name__}"
+        except Exception as error:  # noqa: BLE001 - without this thread no later revocation would reach the broker
+            _log.exception("telling the broker failed")
+            return f"a defect of the server: {type(error).__name__}"
         self._told, self._told_ns = number, self._clock.monotonic_ns()
         return ""
 

@@ -100,6 +100,7 @@ class Listening:
     def __init__(self) -> None:
         self.told: list[set[str]] = []
         self.refuses = False
+        self.breaks = False
 
     def start(self, users: list[BrokerUser], revoked: list[RevokedCertificate]) -> None:
         self.apply(users, revoked)
@@ -107,6 +108,8 @@ class Listening:
     def apply(self, users: list[BrokerUser], revoked: list[RevokedCertificate]) -> None:
         if self.refuses:
             raise BrokerError("it does not run")
+        if self.breaks:
+            raise RuntimeError("a defect")
         self.told.append({user.name for user in users})
 
     def status(self) -> BrokerStatus:
@@ -131,6 +134,11 @@ def test_what_ran_out_is_told_and_what_was_refused_is_told_again(sqlite: Store, 
         listening.refuses = False
         assert wait_until(lambda: listening.told[-1] == {"fleet-ingest", "dev-1", "dev-2"})
         assert wait_until(lambda: follower.trouble == "")
+        listening.breaks = True
+        office.registry.revoke("bob", "dev-2")
+        assert wait_until(lambda: follower.trouble == "a defect of the server: RuntimeError")
+        listening.breaks = False
+        assert wait_until(lambda: listening.told[-1] == {"fleet-ingest", "dev-1"})
         clock.pass_days(31)
         clock.pass_s(EXPIRY_S + 1)
         assert wait_until(lambda: listening.told[-1] == {"fleet-ingest"})
