@@ -33,10 +33,6 @@ class Usage:
     known: Known = Known.NEW
 
 
-UNUSED = Usage()
-"""A permit that has let nothing go yet."""
-
-
 @dataclass(frozen=True, slots=True)
 class DecisionRequest:
     """Everything that a decision looks at. Whatever could not be learnt is None, and is never assumed.

@@ -34,7 +34,11 @@ class GateCounts(WireRecord):
     """What the gate decided since the device's state was made, and what never reached the outbox.
 
     Attributes:
+        sent: events that the outbox accepted.
+        kept: stayed on the device, counted only.
         held: waiting for a person now.
+        released, dropped: by a person.
+        held_expired: their time ran out before a person decided.
         not_accepted: approved, but the queue or the hand-over was full.
     """
 
@@ -92,7 +96,7 @@ class HeldItem(WireRecord):
 
 
 class HeldList(WireRecord):
-    """The newest held items that policy lets the fleet operator know of; `total` counts all."""
+    """The oldest held items that policy lets the fleet operator know of; `total` counts all."""
 
     device: DeviceId
     total: Count
@@ -114,8 +118,8 @@ class Command(WireRecord):
 
     Attributes:
         id: UUIDv7; the same id twice is one command, and gets the same result.
-        issued_ms, expires_ms: the server's wall clock; `expires_ms - issued_ms` is counted from arrival where
-            the device's own clock is not synced.
+        issued_ms, expires_ms: the server's wall clock, milliseconds since 1970. A device whose own clock is not
+            synced takes the time from the newest receipt, and without one checks only the difference.
         by: operator who asked.
         item: key of the held item, hexadecimal, for release and drop.
         note: the operator's reason, for release and drop.

@@ -1,6 +1,6 @@
 """A camera in numbers: a clock that the test moves, tracks from short descriptions, frames without a model."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -190,8 +190,3 @@ def brief(records: Iterable[EventRecord]) -> list[tuple[str, int, str, str]]:
 def directions(said: Iterable[Happening]) -> list[str | None]:
     """The directions of happenings in order."""
     return [happening.direction for happening in said]
-
-
-def last_states(records: Iterable[EventRecord]) -> Mapping[str, str]:
-    """The newest state of each event id."""
-    return {record.id: record.state.value for record in records}

@@ -12,7 +12,7 @@ import numpy as np
 
 from edge_runtime.clock import Clock
 from edge_runtime.outbox import NotAccepted, OutboxUnavailable, Put, PutResult, Submission
-from edge_runtime.protocol import DataClass, DecisionKind, EventRecord, EvidenceRef
+from edge_runtime.protocol import DecisionKind, EventRecord, EvidenceRef
 from edge_runtime.protocol.decision import DecisionReceipt
 from edge_runtime.protocol.delivery import ApprovedEvent
 from tests.rigs.events import CONFIG, MODEL
@@ -137,6 +137,3 @@ class PortOutbox:
         return [
             ApprovedEvent.decode(item.body) for item in self.submissions if item.kind is DecisionKind.SEND
         ]
-
-
-UNLABELLED = {"data_class": DataClass.UNKNOWN.value}
