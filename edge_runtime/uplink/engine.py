@@ -212,7 +212,7 @@ class Uplink:
         except queue.Empty:
             return
 
-    def _work(self, now: int) -> None:
+    def _connect(self, now: int) -> None:
         if self._line.tick(now) is not None:
             self._session_over()
         if self._line.wants_attempt(now) and now >= self._number_ns:
@@ -221,6 +221,9 @@ class Uplink:
                 self._line.begin(self.identity, number, now)
             else:  # no number, no session: a birth must be newer than every will
                 self._number_ns = now + int(self._settings.outbox_pause_s * NS_PER_S)
+
+    def _work(self, now: int) -> None:
+        self._connect(now)
         if self._renewal.begin_if_due(self.identity, now, asked=self._secretary.renewal_asked):
             self._secretary.renewal_asked = False
         if not self._subscribed:
@@ -333,11 +336,13 @@ class Uplink:
 
     def _say_goodbye(self) -> None:
         """Outcomes, ledger and presence, within the bound; what is in flight is sent again another time."""
-        deadline = self._clock.monotonic_ns() + int(self._settings.stop_s * NS_PER_S)
+        bound = int(self._settings.stop_s * NS_PER_S)
+        deadline = self._clock.monotonic_ns() + bound
+        self._courier.draining = True
+        self._await_session(deadline - bound // 2)
         if self._subscribed:
-            self._courier.draining = True
             self._secretary.write_outcomes_now(self._clock.monotonic_ns())
-            self._flush(deadline - int(self._settings.stop_s * NS_PER_S / 2))
+            self._flush(deadline - bound // 4)
             # the ledger as it ended: without it the server would show the one of the last report for days
             self._secretary.write_health(self._line.number, self.sentences(), self._clock.monotonic_ns())
             offline = self._presence(self._line.number, PresenceState.OFFLINE, "stopped")
@@ -345,6 +350,15 @@ class Uplink:
             self._flush(deadline)
         self._line.close()
         self._session_over()
+
+    def _await_session(self, until: int) -> None:
+        """A session that is just being made may still take the last words."""
+        while not self._subscribed and self._line.comes_by(until):
+            now = self._clock.monotonic_ns()
+            if now >= until:
+                return
+            self._take_in((min(until, now + NS_PER_S // 10) - now) / NS_PER_S)
+            self._connect(self._clock.monotonic_ns())
 
     def _flush(self, deadline: int) -> None:
         while self._subscribed:

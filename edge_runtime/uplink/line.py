@@ -201,6 +201,10 @@ class Line:
         self.ended(ended, now_ns)
         return ended
 
+    def comes_by(self, when_ns: int) -> bool:
+        """Whether there is a session or an attempt, or one will be made by then."""
+        return self._attempt is not None or self._next_ns <= when_ns
+
     def wake_ns(self) -> int | None:
         """When `tick` or `wants_attempt` may change."""
         if self._attempt is None:

@@ -89,6 +89,19 @@ def test_a_clean_end_leaves_the_last_ledger(device: ThreadedUplink, peer: Receip
     assert (peer.health[-1].ledger.accepted, peer.health[-1].ledger.queued) == (20, 0)
 
 
+def test_who_is_stopped_while_connecting_still_reports(
+    tmp_path: Path, broker: Broker, peer: ReceiptingPeer, name: str
+) -> None:
+    device = ThreadedUplink(tmp_path, identity(broker.parties[name], broker.host, broker.port))
+    device.put([submission(1, ttl_s=0.01) for _ in range(3)])
+    assert wait_until(lambda: device.outbox.status().ledger.expired == 3)
+    with device:
+        assert wait_until(lambda: device.uplink.attempts == 1)
+    assert wait_until(lambda: [found.reason for found in peer.presence(name)][-1:] == ["stopped"])
+    assert wait_until(lambda: bool(peer.outcomes and peer.health))
+    assert peer.health[-1].ledger.expired == 3
+
+
 def test_lost_receipts_are_made_up_for_by_the_same_keys(
     device: ThreadedUplink, peer: ReceiptingPeer, name: str
 ) -> None:
