@@ -22,7 +22,7 @@ from edge_runtime.identity import Identity
 from edge_runtime.lifeline import die_with_parent
 from edge_runtime.node.camera_board import read_board
 from edge_runtime.node.delivery import state_of
-from edge_runtime.outbox import OutboxClient, OutboxError
+from edge_runtime.outbox import OutboxClient
 from edge_runtime.policy import Policy
 from edge_runtime.protocol.operation import Command, CommandKind, HeldList
 from edge_runtime.protocol.wire import places
@@ -82,7 +82,7 @@ def hands(loaded: LoadedConfig, state: StateDirectory, renew: Callable[[], LinkI
         try:
             items = tuple(reviewer.held(_MOST_HELD, remote=True))
             total = len(items) if len(items) < _MOST_HELD else reviewer.count(remote=True)
-        except (OutboxError, EdgeRuntimeError):
+        except EdgeRuntimeError:  # the outbox is away: the next report says what is held
             return None
         return HeldList(device=identity.device, total=total, items=items)
 
