@@ -36,7 +36,7 @@ $(VENV)/.stamp: pyproject.toml requirements.lock deploy/setup.sh
 assets: setup ## Fetch the demo's model and clips into .cache (by version and sha256)
 	@$(BIN)/python -m deploy.demo.assets
 
-demo: assets ## Watch the runtime look at a real video with a real model; results in out/demo
+demo: assets ## Watch the whole road, from a camera to the fleet server, its cable pulled; results in out/demo
 	@$(BIN)/python -m deploy.demo.run --out $(OUT)/demo $(ARGS)
 
 test: assets ## The short form of the tests, with the coverage floor

@@ -121,9 +121,7 @@ def balance_screen(balance: Balance) -> RenderableType:
 def _rows(balance: Balance) -> list[tuple[str, str, str, str]]:
     ledger, settled = balance.epoch.ledger, balance.epoch.settled
     rows = [("event revisions seen", str(balance.seen), "", "lines of events.ndjson")]
-    rows += [("  held for a person", str(balance.held), "", "edge-runtime gate list shows them")][
-        : balance.held
-    ]
+    rows += [("  held for a person", str(balance.held), "", "they never left the device")][: balance.held]
     rows += [("  kept", str(balance.aside["kept"]), "", "need nobody")][: balance.aside["kept"]]
     rows += [("  not accepted", str(balance.not_accepted), "", "")][: balance.not_accepted]
     rows += [("  accepted by the outbox", str(ledger.accepted), "", "on disk before anybody sent them")]

@@ -6,7 +6,7 @@ from enum import Enum
 _FROM, _UNTIL = 0.155, 0.46
 """Of the whole run: four events of the demo's story happen in between."""
 
-_LEAST_S, _MOST_S = 2.0, 12.0
+_LEAST_S, _MOST_S = 2.0, 20.0
 """The cable is out for so long, however slowly or quickly the frames come."""
 
 _LEAST_FRAMES = 30

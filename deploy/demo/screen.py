@@ -107,7 +107,9 @@ def picture(view: View, width: int = 80, height: int = 40) -> Group:
         width: columns of the terminal.
         height: lines of the terminal.
     """
-    return Group(_road(view, min(width, _WIDEST)), _device(view), _queue(view), Text(), _events(view, height))
+    return Group(
+        _road(view, min(width, _WIDEST)), _device(view), _queue(view), _held(view), _events(view, height)
+    )
 
 
 def _road(view: View, width: int) -> Text:
@@ -159,6 +161,12 @@ def _queue(view: View) -> Text:
     if queue.crops_due or queue.crops_uploaded:
         text.append(f"  crops {queue.crops_uploaded} of {queue.crops_due + queue.crops_uploaded}")
     return text.append(f"  {kilobytes(view.bytes_up)} sent", style="dim")
+
+
+def _held(view: View) -> Text:
+    if view.queue is None or not view.queue.held:
+        return Text()
+    return Text.assemble(("held    ", "bold red"), (view.hint or "edge-runtime gate list says why", "yellow"))
 
 
 def _events(view: View, height: int) -> RenderableType:

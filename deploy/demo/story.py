@@ -26,6 +26,8 @@ from edge_runtime.config.source import FileSource, PlaylistSource
 from edge_runtime.packages.durable import write_file
 from sim.road import ask, command, free_port
 
+FLEET = Path(sys.executable).parent / "fleet"
+
 _LOOK_S = 0.25
 _END_S = 30.0
 
@@ -55,8 +57,11 @@ def tell(console: Console, configuration: Path, out: Path, max_frames: int | Non
     say("road", "a fleet server, a broker and a device, all on this machine")
     with Site(out / "road", say) as site:
         try:
-            site.build(configuration, loaded.config.device.name)
-            say("policy", f"{_short(POLICY)}: three rules may leave, all else is held")
+            with console.status(
+                "an authority, a server, a broker, an enrolment: each is a process of its own"
+            ):
+                site.build(configuration, loaded.config.device.name)
+            say("policy", f"{_short(POLICY)}: {hint(loaded) or 'three rules may leave, all else is held'}")
             return _Story(console, site, loaded, out, max_frames, signals=signals).run()
         finally:
             signals.ignore()
@@ -79,8 +84,9 @@ class _Story:
         self._clock = SystemClock()
         self._max_frames = max_frames
         total = _length(loaded, max_frames)
-        self._cut = Cut(plan(total) if _is_own(loaded) else None)
-        self._view = View(site.device.name, site.server.url.removeprefix("https://"), total=total)
+        advice = hint(loaded)
+        self._cut = Cut(None if advice else plan(total))
+        self._view = View(site.device.name, site.server.url.removeprefix("https://"), total, advice)
         self._began_s = self._now_s()
         self._pause = threading.Event()
 
@@ -218,9 +224,14 @@ class _Story:
         cut = self._cut
         lines = [("cut" if number == 0 else "", words) for number, words in enumerate(self._cut_words())]
         if balance.aside["held"]:
-            lines.append(("held", f"edge-runtime gate list --state {self._site.state.path}"))
-        lines.append(("look", f"fleet events list --data {_short(self._site.server.data)}"))
-        lines.append(("", f"fleet health --data {_short(self._site.server.data)}"))
+            lines.append(
+                (
+                    "held",
+                    f"{_short(FLEET.with_name('edge-runtime'))} gate list --state {_short(self._site.state.path)}",
+                )
+            )
+        lines.append(("look", f"{_short(FLEET)} events list --data {_short(self._site.server.data)}"))
+        lines.append(("", f"{_short(FLEET)} health --data {_short(self._site.server.data)}"))
         lines.append(("files", f"{_short(self._out)}: events.ndjson, annotated.mp4, contact_sheet.png"))
         for name, text in lines:
             style = "yellow" if name == "cut" and cut.missed else "default"
@@ -238,9 +249,12 @@ class _Story:
             return ["left out: the run was over before it could come"]
         if cut.cut_s is None or cut.healed_s is None:
             return ["none: nothing of this camera may leave, so there was nothing to cut"]
-        lines = [f"the cable was out for {cut.healed_s - cut.cut_s:.1f} s, {cut.piled} events waited"]
+        out = f"the cable was out for {cut.healed_s - cut.cut_s:.1f} s"
+        if not cut.piled:
+            return [f"{out}, and nothing happened meanwhile"]
+        lines = [f"{out}, {cut.piled} event{'s' * (cut.piled > 1)} waited"]
         if cut.caught_up_s is not None:
-            lines.append(f"all of them were there {cut.caught_up_s - cut.healed_s:.1f} s after it was back")
+            lines.append(f"all were at the server {cut.caught_up_s - cut.healed_s:.1f} s after it was back")
         return lines
 
     def _tick(self) -> None:
@@ -267,10 +281,16 @@ def _end(device: "subprocess.Popen[Any]") -> None:
             device.wait()
 
 
-def _is_own(loaded: LoadedConfig) -> bool:
-    """Whether it is the demo's own camera, whose events the demo's policy lets go."""
+def hint(loaded: LoadedConfig) -> str:
+    """What to write so that something of this camera may leave; empty for the demo's own rules, which may."""
+    ((name, camera),) = loaded.config.cameras.items()
+    if camera.data_class is None:
+        return f"all is held; write data_class under cameras.{name}, and a permit"
     own = load_config(DEMO).config.cameras
-    return loaded.config.cameras.keys() == own.keys()
+    rules = {rule.name for known in own.values() for rule in known.rules}
+    if name in own and any(rule.name in rules for rule in camera.rules):
+        return ""
+    return "all is held; write a permit for these rules"
 
 
 def _length(loaded: LoadedConfig, max_frames: int | None) -> int | None:

@@ -57,10 +57,11 @@ class View:
     """Everything on the screen at one moment.
 
     Attributes:
+        total: frames of the whole run, where that is known.
+        hint: what to write where everything is held.
         seconds: since the device's run was started.
         state: of the camera.
         frames: evaluated so far.
-        total: of the whole run, where that is known.
         queue: None until the outbox has answered.
         link: the cable as it stands, since `link_s` seconds.
         arrivals: at the server, in the order of their commit.
@@ -69,10 +70,11 @@ class View:
 
     device: str
     server: str
+    total: int | None = None
+    hint: str = ""
     seconds: float = 0.0
     state: str = "starting"
     frames: int = 0
-    total: int | None = None
     queue: Queue | None = None
     link: Link = Link.CONNECTING
     link_s: float = 0.0

@@ -65,8 +65,8 @@ def test_without_an_event_at_the_server_there_is_nothing_to_cut() -> None:
 def test_a_slow_machine_gets_its_cable_back() -> None:
     cut = Cut(plan(490))
     assert cut.step(at(30.0, 80)) is Pull.CUT
-    assert cut.step(at(41.9, 100)) is None
-    assert cut.step(at(42.0, 101)) is Pull.HEAL
+    assert cut.step(at(49.9, 100)) is None
+    assert cut.step(at(50.0, 101)) is Pull.HEAL
 
 
 def test_a_quick_machine_keeps_it_out_long_enough_to_be_seen() -> None:

@@ -61,6 +61,16 @@ def test_events_show_when_they_happened_and_how_long_they_took() -> None:
     assert late.count("▇") > next(line for line in lines if "no_driver" in line).count("▇") == 1
 
 
+def test_what_is_held_is_said_with_what_to_write() -> None:
+    view = a_view()
+    view.hint = "all is held; write data_class under cameras.yard, and a permit"
+    assert "write data_class" not in "\n".join(drawn(view))
+    view.queue = Queue(0, 0, 4, 0, 0)
+    lines = drawn(view)
+    assert "held 4" in lines[2]
+    assert lines[3].rstrip() == f"held    {view.hint}"
+
+
 def test_only_the_newest_events_stay_on_a_low_terminal() -> None:
     view = a_view()
     view.arrivals = [Arrival(n, float(n), f"event {n}", "info", 0.1) for n in range(1, 40)]

@@ -7,6 +7,7 @@ import yaml
 
 from deploy.demo.compose import DEMO, Wishes, compose
 from deploy.demo.site import POLICY, Site, complete, make_server_data
+from deploy.demo.story import hint
 from edge_runtime.config import load_config
 from edge_runtime.errors import ConfigError
 from edge_runtime.policy import Policy
@@ -68,3 +69,18 @@ def test_the_folder_of_the_demo_before_is_made_anew(tmp_path: Path) -> None:
     second = Site(tmp_path / "road", lambda what, text: None)
     assert not (second.folder / "old").exists()
     assert second.folder.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("wishes", "advice"),
+    [
+        (Wishes(), ""),
+        (Wishes(clip="clip.mp4"), "write data_class under cameras.clip, and a permit"),
+        (Wishes(package=Path("/models/other")), "write a permit for these rules"),
+    ],
+)
+def test_what_may_not_leave_is_told_with_what_to_write(tmp_path: Path, wishes: Wishes, advice: str) -> None:
+    (tmp_path / "clip.mp4").write_bytes(b"x")
+    found = hint(load_config(compose(wishes, tmp_path, tmp_path)))
+    assert found.endswith(advice)
+    assert bool(found) == bool(advice)
