@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 BODY = bytes(range(256)) + bytes(26)
@@ -14,7 +15,7 @@ BODY = bytes(range(256)) + bytes(26)
 
 def persist_queue(directory: Path) -> Callable[[], None]:
     """persist-queue's SQLite queue; commits and syncs at every put."""
-    import persistqueue
+    persistqueue = import_module("persistqueue")  # in an environment of its own
 
     queue = persistqueue.SQLiteQueue(str(directory), auto_commit=True, multithreading=True)
     return lambda: queue.put(BODY)
@@ -22,7 +23,7 @@ def persist_queue(directory: Path) -> Callable[[], None]:
 
 def litequeue(directory: Path) -> Callable[[], None]:
     """litequeue, whose default of NORMAL would lose what it acknowledged."""
-    import litequeue as peer
+    peer = import_module("litequeue")
 
     queue = peer.LiteQueue(str(directory / "queue.db"))
     queue.conn.execute("PRAGMA synchronous = FULL")
