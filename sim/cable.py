@@ -4,6 +4,7 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -29,6 +30,7 @@ class Cable:
         bytes_up: forwarded from whoever connects here to the target.
         bytes_down: forwarded back.
         connections: accepted so far.
+        tap: is given every piece of bytes that comes in at either end, in the cable's thread; or None.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
@@ -37,6 +39,7 @@ class Cable:
         self._listener.settimeout(0)
         self.port: int = self._listener.getsockname()[1]
         self.bytes_up = self.bytes_down = self.connections = 0
+        self.tap: Callable[[bytes], None] | None = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._pairs: list[_Pair] = []
@@ -124,6 +127,8 @@ class Cable:
                 if not data:
                     self._drop(pair)
                     return
+                if self.tap is not None:
+                    self.tap(data)
                 (pair.up if from_near else pair.down).extend(data)
                 self._flush(pair, sink, to_far=from_near)
             if events & selectors.EVENT_WRITE:

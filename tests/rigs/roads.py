@@ -4,6 +4,8 @@ COMBINATIONS runs a test on every broker and database; two of the four are in th
 """
 
 import contextlib
+import json
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +18,11 @@ import pytest
 from sqlalchemy import select
 
 from edge_runtime.outbox import OutboxStatus, OutboxUnavailable, Submission
+from fleet_server.operators.status import DeviceStatus, devices
 from fleet_server.storage import open_store
 from fleet_server.storage.event_tables import EpochRow, EventRow
 from sim.mosquitto import Mosquitto
-from sim.road import Device, Server, enrol
+from sim.road import Device, Server, command, enrol
 from tests.rigs.databases import new_database
 from tests.rigs.submitter import Journal
 
@@ -138,11 +141,18 @@ class Stored:
         keys: of its rows.
         revisions: (event, revision) of each row.
         epochs: by epoch, up to where every number is settled.
+        arrivals: when each row was committed, milliseconds, in order.
     """
 
     keys: Counter[bytes]
     revisions: Counter[tuple[str, int]]
     epochs: dict[str, int]
+    arrivals: tuple[int, ...]
+
+    def in_first_second(self, after: int) -> int:
+        """Rows within a second of the first one that came after so many others."""
+        rest = self.arrivals[after:]
+        return sum(at < rest[0] + 1000 for at in rest)
 
     @classmethod
     def read(cls, server: Server, device: str) -> "Stored":
@@ -151,7 +161,9 @@ class Stored:
         try:
             with store.read() as session:
                 rows = session.execute(
-                    select(EventRow.key, EventRow.event, EventRow.revision).where(EventRow.device == device)
+                    select(EventRow.key, EventRow.event, EventRow.revision, EventRow.received_ms).where(
+                        EventRow.device == device
+                    )
                 ).all()
                 epochs = session.execute(
                     select(EpochRow.epoch, EpochRow.high).where(EpochRow.device == device)
@@ -162,7 +174,32 @@ class Stored:
             Counter(bytes(row.key) for row in rows),
             Counter((row.event, row.revision) for row in rows),
             {row.epoch: row.high for row in epochs},
+            tuple(sorted(row.received_ms for row in rows)),
         )
+
+
+def health(server: Server) -> dict[str, Any]:
+    """What `fleet health --json` prints; its exit code says that something is wrong, and so does what it prints."""
+    done = subprocess.run(
+        command("fleet", "health", "--data", str(server.data), "--json"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def presence(server: Server, device: str) -> DeviceStatus:
+    """What the server knows of a device."""
+    store = open_store(server.database)
+    try:
+        with store.read() as session:
+            return devices(session, only=device)[0]
+    finally:
+        store.close()
 
 
 def settled(server: Server, device: Device, timeout: float = 60.0) -> OutboxStatus:
@@ -222,12 +259,14 @@ def assert_sums(
     found = settled(server, device)
     ledger = found.ledger
     device.uplink.stop()
-    assert wait_for(lambda: _reported(server, device) == (ledger.accepted, 0), 15), server.fleet("health")[
-        "balance"
-    ]
-    health = server.fleet("health")
-    stored = Stored.read(server, device.name)
-    device.uplink.start()
+    try:
+        reported = wait_for(lambda: _reported(server, device) == (ledger.accepted, 0), 15)
+        seen = health(server)
+        stored = Stored.read(server, device.name)
+    finally:
+        device.uplink.start()
+    assert reported, seen["balance"]
+    assert seen["ready"]["ready"], seen["ready"]
     given_up = ledger.expired + ledger.evicted + ledger.rejected + ledger.lost
     assert ledger.balances
     assert (
@@ -244,8 +283,8 @@ def assert_sums(
     strangers = set(stored.keys) - (set(acknowledged) if tried is None else tried | set(acknowledged))
     assert not strangers, f"{len(strangers)} rows that nobody submitted"
     assert ledger.delivered == len(stored.keys), (ledger, len(stored.keys))
-    balance = [line for line in health["balance"] if line["device"] == device.name]
-    assert health["unexplained"] == 0, balance
+    balance = [line for line in seen["balance"] if line["device"] == device.name]
+    assert seen["unexplained"] == 0, balance
     for line in balance:
         assert (line["unexplained"], line["waiting"], line["missing"]) == (0, 0, 0), line
     return Sums(found, stored, balance)

@@ -61,7 +61,8 @@ class Journal:
     @classmethod
     def read(cls, path: Path) -> "Journal":
         """Of a file; a line that a kill cut off says nothing."""
-        tried, acknowledged = set(), set()
+        tried: set[bytes] = set()
+        acknowledged: set[bytes] = set()
         text = path.read_text() if path.exists() else ""
         for line in text.splitlines():
             word, _, key = line.partition(" ")
