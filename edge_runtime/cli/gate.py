@@ -11,8 +11,6 @@ import typer
 
 if TYPE_CHECKING:
     from edge_runtime.gate.review import Reviewer
-    from edge_runtime.outbox.client import OutboxClient
-    from edge_runtime.outbox.outbox import Outbox
     from edge_runtime.protocol.decision import DecisionReceipt
     from edge_runtime.state import StateDirectory
 
@@ -175,9 +173,11 @@ def receipts(
 ) -> None:
     """List the newest decisions: what was decided, why, and by which policy. They hold no content."""
     from edge_runtime.cli.report import write_json
+    from edge_runtime.clock import SystemClock
+    from edge_runtime.outbox.access import reach
     from edge_runtime.protocol.decision import DecisionReceipt
 
-    with _outbox(_state(state)) as outbox:
+    with reach(_state(state), SystemClock()) as outbox:
         found = [DecisionReceipt.decode(raw) for raw in outbox.decisions(limit)]
     if as_json:
         write_json(
@@ -304,37 +304,12 @@ def _reviewer(option: Path | None, policy: Path | None) -> "Iterator[Reviewer]":
     from edge_runtime.gate.explain import policy_for
     from edge_runtime.gate.policy_file import policy_place
     from edge_runtime.gate.review import Reviewer
+    from edge_runtime.outbox.access import reach
 
-    state = _state(option)
+    state, clock = _state(option), SystemClock()
     in_force = policy_for(policy or policy_place(state))
-    with _outbox(state) as outbox:
-        yield Reviewer(outbox, lambda: in_force.policy, state, SystemClock())
-
-
-@contextlib.contextmanager
-def _outbox(state: "StateDirectory") -> "Iterator[OutboxClient | Outbox]":
-    """The outbox: through its process where that runs, else its files, which then no process may own."""
-    from edge_runtime.clock import SystemClock
-    from edge_runtime.outbox import OutboxSettings, OutboxUnavailable
-    from edge_runtime.outbox.client import OutboxClient
-    from edge_runtime.outbox.outbox import Outbox
-
-    clock = SystemClock()
-    client = OutboxClient(state.outbox_socket, clock)
-    try:
-        client.status()
-    except OutboxUnavailable:
-        state.ensure()
-        outbox = Outbox(state.outbox, OutboxSettings(), clock, evidence=state.evidence)
-        try:
-            yield outbox
-        finally:
-            outbox.close()
-        return
-    try:
-        yield client
-    finally:
-        client.close()
+    with reach(state, clock) as outbox:
+        yield Reviewer(outbox, lambda: in_force.policy, state, clock)
 
 
 def _left(milliseconds: int) -> str:
