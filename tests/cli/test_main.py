@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import typer
 
-from edge_runtime import __version__
-from edge_runtime.cli import lazy, main
+from edge_runtime import __version__, console
+from edge_runtime.cli import main
 from edge_runtime.cli.commands import COMMANDS, EVERYWHERE, CommandRow
 from edge_runtime.errors import ConfigError, EdgeRuntimeError, MissingDependency
 
@@ -32,7 +32,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 
     def _install(target: Any) -> None:
         monkeypatch.setattr(sys.modules[__name__], "_installed", target, raising=False)
-        monkeypatch.setattr(lazy.LazyGroup, "rows", (CommandRow("it", __name__, "_installed", "Does it."),))
+        monkeypatch.setattr(main.Commands, "rows", (CommandRow("it", __name__, "_installed", "Does it."),))
 
     return _install
 
@@ -168,7 +168,7 @@ def test_help_lists_every_command_with_its_line(cli: Callable[..., Any]) -> None
 
 def test_every_row_of_the_table_leads_to_a_command() -> None:
     for row in COMMANDS:
-        command = lazy.load(row)
+        command = console.load(row)
         leaves = getattr(command, "commands", None)
         names = {""} if leaves is None else set(leaves)
         assert set(row.exits) == names, f"exit codes of {row.name} in cli/commands.py"
@@ -178,7 +178,12 @@ def test_every_row_of_the_table_leads_to_a_command() -> None:
 
 
 def test_codes_that_mean_the_same_everywhere() -> None:
-    assert set(EVERYWHERE) == {2, main.EXIT_SOFTWARE, main.EXIT_INTERRUPTED, main.EXIT_TERMINATED}
+    assert set(EVERYWHERE) == {
+        console.EXIT_USAGE,
+        console.EXIT_SOFTWARE,
+        console.EXIT_INTERRUPTED,
+        console.EXIT_TERMINATED,
+    }
 
 
 _HEAVY = ("numpy", "cv2", "av", "onnxruntime", "pydantic", "yaml", "rich", "structlog", "prometheus_client")

@@ -2,15 +2,37 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import typer
 from typer.core import TyperGroup
 
-from edge_runtime.cli.commands import COMMANDS, CommandRow
+
+class Row(Protocol):
+    """One command or group of commands in a table."""
+
+    @property
+    def name(self) -> str:
+        """As typed."""
+        ...
+
+    @property
+    def module(self) -> str:
+        """Where it lives; imported when it is invoked."""
+        ...
+
+    @property
+    def attribute(self) -> str:
+        """A `typer.Typer` (a group) or a function (one command) in that module."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """One line."""
+        ...
 
 
-def load(row: CommandRow) -> Any:
+def load(row: Row) -> Any:
     """The command object behind a row: imports its module.
 
     Returns:
@@ -27,9 +49,9 @@ def load(row: CommandRow) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """Commands come from a table of rows; `--help` reads the table only."""
+    """Commands come from a table of rows, which a subclass names; `--help` reads the table only."""
 
-    rows: Sequence[CommandRow] = COMMANDS
+    rows: Sequence[Row] = ()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
         """Names in the order of the table."""
@@ -49,7 +71,7 @@ class LazyGroup(TyperGroup):
         """As click does, but a misspelt name never imports the others to find what was meant."""
         names = [row.name for row in self.rows]
         if args and args[0] not in names and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from difflib import get_close_matches  # noqa: PLC0415 - only for who misspelt
 
             near = get_close_matches(args[0], names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join(names)}"
