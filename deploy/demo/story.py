@@ -9,24 +9,23 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import av
 from rich.console import Console
 from rich.text import Text
 
 from deploy.demo.balance import Balance, balance_screen, weigh
-from deploy.demo.compose import DEMO
 from deploy.demo.cut import Cut, Moment, Pull, plan
+from deploy.demo.outlook import hint, length
 from deploy.demo.screen import Screen
 from deploy.demo.signals import Signals
 from deploy.demo.site import POLICY, Site
 from deploy.demo.watch import Queue, View, Watcher, count_lines
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
-from edge_runtime.config.source import FileSource, PlaylistSource
 from edge_runtime.packages.durable import write_file
 from sim.road import ask, command, free_port
 
-FLEET = Path(sys.executable).parent / "fleet"
+PROGRAMS = Path(sys.executable).parent
+"""Where the commands of this environment lie."""
 
 _LOOK_S = 0.25
 _END_S = 30.0
@@ -83,7 +82,7 @@ class _Story:
         self._console, self._site, self._out, self._signals = console, site, out, signals
         self._clock = SystemClock()
         self._max_frames = max_frames
-        total = _length(loaded, max_frames)
+        total = length(loaded, max_frames)
         advice = hint(loaded)
         self._cut = Cut(None if advice else plan(total))
         self._view = View(site.device.name, site.server.url.removeprefix("https://"), total, advice)
@@ -221,20 +220,19 @@ class _Story:
         return 0 if balance.holds else 1
 
     def _last_words(self, balance: Balance) -> None:
-        cut = self._cut
+        """What the cut was, and where everything lies."""
+        device, data = _short(self._site.state.path), _short(self._site.server.data)
+        fleet, edge = _short(PROGRAMS / "fleet"), _short(PROGRAMS / "edge-runtime")
         lines = [("cut" if number == 0 else "", words) for number, words in enumerate(self._cut_words())]
         if balance.aside["held"]:
-            lines.append(
-                (
-                    "held",
-                    f"{_short(FLEET.with_name('edge-runtime'))} gate list --state {_short(self._site.state.path)}",
-                )
-            )
-        lines.append(("look", f"{_short(FLEET)} events list --data {_short(self._site.server.data)}"))
-        lines.append(("", f"{_short(FLEET)} health --data {_short(self._site.server.data)}"))
-        lines.append(("files", f"{_short(self._out)}: events.ndjson, annotated.mp4, contact_sheet.png"))
+            lines.append(("held", f"{edge} gate list --state {device}"))
+        lines += [
+            ("look", f"{fleet} events list --data {data}"),
+            ("", f"{edge} outbox status --state {device}"),
+            ("files", f"{_short(self._out)}: annotated.mp4, contact_sheet.png, events.ndjson"),
+        ]
         for name, text in lines:
-            style = "yellow" if name == "cut" and cut.missed else "default"
+            style = "yellow" if name == "cut" and self._cut.missed else "default"
             self._console.print(Text.assemble((f"{name:<8}", "dim"), (text, style)), soft_wrap=True)
 
     def _cut_record(self) -> dict[str, float | None]:
@@ -279,41 +277,6 @@ def _end(device: "subprocess.Popen[Any]") -> None:
         except subprocess.TimeoutExpired:
             device.kill()
             device.wait()
-
-
-def hint(loaded: LoadedConfig) -> str:
-    """What to write so that something of this camera may leave; empty for the demo's own rules, which may."""
-    ((name, camera),) = loaded.config.cameras.items()
-    if camera.data_class is None:
-        return f"all is held; write data_class under cameras.{name}, and a permit"
-    own = load_config(DEMO).config.cameras
-    rules = {rule.name for known in own.values() for rule in known.rules}
-    if name in own and any(rule.name in rules for rule in camera.rules):
-        return ""
-    return "all is held; write a permit for these rules"
-
-
-def _length(loaded: LoadedConfig, max_frames: int | None) -> int | None:
-    """Frames of the whole run; None where nobody can say."""
-    (camera,) = loaded.config.cameras.values()
-    source = camera.source
-    if isinstance(source, PlaylistSource):
-        paths = [loaded.resolve(clip.path) for clip in source.clips]
-    elif isinstance(source, FileSource):
-        paths = [loaded.resolve(source.path)]
-    else:
-        return max_frames
-    total = 0
-    for path in paths:
-        try:
-            with av.open(str(path)) as container:
-                frames = container.streams.video[0].frames
-        except (av.FFmpegError, IndexError):
-            return max_frames
-        if not frames:
-            return max_frames
-        total += frames
-    return min(total, max_frames) if max_frames else total
 
 
 def _short(path: Path) -> str:

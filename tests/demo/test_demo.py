@@ -1,6 +1,7 @@
 """The demo's events are those that a person sees in the clips, and its files can be looked at."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -155,7 +156,7 @@ def test_the_whole_composition_tells_its_story(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("assets")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.trial)])
 def test_a_signal_ends_a_live_run_with_whole_files(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
@@ -186,8 +187,55 @@ def test_a_signal_ends_a_live_run_with_whole_files(tmp_path: Path, number: signa
         frames = sum(1 for _ in container.decode(video=0))
         assert frames == container.streams.video[0].frames > 0
     assert json.loads((tmp_path / "summary.json").read_text())["interrupted"] is True
+    balance = json.loads((tmp_path / "balance.json").read_text())
+    assert balance["holds"] is True
+    assert balance["stored"] == 0, "nobody has said how sensitive it is: nothing leaves"
     assert (tmp_path / "contact_sheet.png").stat().st_size > 1000
     assert_nothing_runs(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_while_the_road_is_built_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
+        cwd=REPOSITORY,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first.startswith("road")
+        if number is signal.SIGHUP:
+            assert process.stdout.readline().startswith("server"), "that runs by now"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert said == "demo: interrupted\n"
+    assert_nothing_runs(tmp_path)
+
+
+def test_a_second_demo_in_the_same_folder_waits_for_nobody(tmp_path: Path) -> None:
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-m", "deploy.demo.run", "--out", str(tmp_path)],
+            cwd=REPOSITORY,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == f"error: another demo writes to {tmp_path}: wait for it, or choose another OUT\n"
 
 
 @pytest.mark.usefixtures("assets")

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import av
 import pytest
 import yaml
 
 from deploy.demo.compose import DEMO, Wishes, compose
+from deploy.demo.outlook import hint, length
 from deploy.demo.site import POLICY, Site, complete, make_server_data
-from deploy.demo.story import hint
 from edge_runtime.config import load_config
 from edge_runtime.errors import ConfigError
 from edge_runtime.policy import Policy
@@ -84,3 +85,20 @@ def test_what_may_not_leave_is_told_with_what_to_write(tmp_path: Path, wishes: W
     found = hint(load_config(compose(wishes, tmp_path, tmp_path)))
     assert found.endswith(advice)
     assert bool(found) == bool(advice)
+
+
+def test_the_length_of_a_run_is_known_where_its_clips_say_so(tmp_path: Path) -> None:
+    clip = tmp_path / "three.mp4"
+    with av.open(str(clip), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width = stream.height = 32
+        for _ in range(3):
+            container.mux(stream.encode(av.VideoFrame(32, 32, "yuv420p")))
+        container.mux(stream.encode())
+    loaded = load_config(compose(Wishes(clip="three.mp4"), tmp_path, tmp_path))
+    assert length(loaded, None) == 3
+    assert length(loaded, 2) == 2
+    assert length(loaded, 9) == 3
+    clip.write_bytes(b"no video")
+    assert length(loaded, None) is None
+    assert length(load_config(compose(Wishes(clip="synthetic"), tmp_path, tmp_path)), 7) == 7
