@@ -4,13 +4,23 @@ import contextlib
 import ctypes
 import os
 import signal
+from collections.abc import Mapping
+
+PARENT = "EDGE_RUNTIME_PARENT"
+"""Variable with the parent's process id: it may die before the child can ask who it is."""
 
 _PR_SET_PDEATHSIG = 1
 
 
+def told_parent(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment for a child that ends with this process."""
+    return {**environment, PARENT: str(os.getpid())}
+
+
 def die_with_parent(number: int = signal.SIGTERM) -> None:
     """Called by a child at its start: have the kernel send `number` when the thread that spawned it ends."""
-    parent = os.getppid()
+    told = os.environ.pop(PARENT, "")
+    parent = int(told) if told.isdecimal() else os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:  # it died before the call

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.lifeline import told_parent
 from edge_runtime.telemetry import get_logger
 
 READY_LINE = b"ready"
@@ -164,7 +165,11 @@ class ProcessTable:
         command = [sys.executable, "-m", child.row.module, *child.row.arguments]
         try:
             child.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                env=told_parent(os.environ),
             )
         except OSError as error:
             self._failed(child, now, f"cannot be started: {error.strerror}")

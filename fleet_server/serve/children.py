@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.lifeline import told_parent
 
 _log = logging.getLogger("fleet_server.serve")
 _LONGEST_LINE = 4096
@@ -136,7 +137,7 @@ class Child:
             *self._command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            env=self._environment,
+            env=told_parent(self._environment),
             limit=_LONGEST_LINE,
         )
         self._process = process
