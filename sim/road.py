@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.lifeline import told_parent
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.state import StateDirectory
 from sim.cable import Cable
@@ -102,7 +103,12 @@ class Process:
         """
         self._file = self.log.open("a", encoding="utf-8")
         self._process = subprocess.Popen(  # noqa: S603 - our own commands
-            list(self.arguments), stdout=subprocess.PIPE, stderr=self._file, text=True, start_new_session=True
+            list(self.arguments),
+            stdout=subprocess.PIPE,
+            stderr=self._file,
+            text=True,
+            start_new_session=True,
+            env=told_parent(os.environ),
         )
         stream = self._process.stdout
         deadline = time.monotonic() + _START_S
