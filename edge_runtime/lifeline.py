@@ -17,10 +17,16 @@ def told_parent(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, PARENT: str(os.getpid())}
 
 
-def die_with_parent(number: int = signal.SIGTERM) -> None:
-    """Called by a child at its start: have the kernel send `number` when the thread that spawned it ends."""
-    told = os.environ.pop(PARENT, "")
-    parent = int(told) if told.isdecimal() else os.getppid()
+def die_with_parent(number: int = signal.SIGTERM, parent: int | None = None) -> None:
+    """Called by a child at its start: have the kernel send `number` when the thread that spawned it ends.
+
+    Args:
+        number: of the signal.
+        parent: its process id, where the child was told in another way than by `told_parent`.
+    """
+    told = os.environ.pop(PARENT, "")  # it is about this process alone, not about its children
+    if parent is None:
+        parent = int(told) if told.isdecimal() else os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:  # it died before the call

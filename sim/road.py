@@ -108,7 +108,7 @@ class Process:
             stderr=self._file,
             text=True,
             start_new_session=True,
-            env=told_parent(os.environ),
+            env=told_parent(os.environ) if "--with-parent" in self.arguments else None,
         )
         stream = self._process.stdout
         deadline = time.monotonic() + _START_S

@@ -13,9 +13,7 @@ from edge_runtime.lifeline import die_with_parent
 def main(arguments: list[str]) -> None:
     """Become the program, unless the parent has ended already."""
     parent, *command = arguments
-    die_with_parent()
-    if os.getppid() != int(parent):
-        sys.exit(1)
+    die_with_parent(parent=int(parent))
     os.execv(command[0], command)  # noqa: S606 - no shell: the path and its arguments are the server's own
 
 
