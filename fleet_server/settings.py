@@ -198,7 +198,7 @@ class BrokerSettings(_Section):
         return self.kind == "embedded" or not (self.url or "").startswith("mqtt://")
 
     def address(self) -> BrokerAddress:
-        """Where ingest reaches the broker. Devices are told a name from `ServerSettings.hosts` instead."""
+        """Where ingest reaches the broker. Devices are told a name of `hosts` for the embedded one."""
         if self.kind == "external" and self.url is not None:
             return parse_broker_url(self.url)
         return BrokerAddress(host="localhost", port=self.port)

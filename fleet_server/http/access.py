@@ -7,7 +7,6 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import select
 
-from edge_runtime.protocol.topics import DEVICE_PATTERN
 from fleet_server.http.limits import address_name
 from fleet_server.http.peer import peer_serial
 from fleet_server.http.problems import Problem
@@ -126,7 +125,6 @@ def _address(request: Request) -> str:
 
 
 __all__ = [
-    "DEVICE_PATTERN",
     "Admin",
     "Approver",
     "AsDevice",

@@ -50,7 +50,7 @@ def health_answer(services: Services) -> HealthAnswer:
             newest_ms=last[1] if last is not None else None,
             dead_letters=dead_letters.by_code(session),
             evidence=_counts(session, EvidenceRow.state),
-            certificates=services.certificates,
+            certificates=services.certificates(),
             warnings=_warnings(session, services, balance)[:_MOST_WARNINGS],
             balance=[BalanceAnswer.model_validate(epoch) for epoch in balance],
             unexplained=unexplained,
@@ -87,7 +87,7 @@ def gauges(services: Services) -> Gauges:
         ),
         "fleet_certificate_ends_seconds": (
             "When the server's own certificates end, unix time",
-            _labelled("certificate", {name: end // 1000 for name, end in services.certificates.items()}),
+            _labelled("certificate", {name: end // 1000 for name, end in services.certificates().items()}),
         ),
     }
 
@@ -131,7 +131,7 @@ def _warnings(session: Session, services: Services, balance: list[EpochBalance])
         for epoch in balance
         if epoch.unexplained
     ]
-    for name, end in services.certificates.items():
+    for name, end in services.certificates().items():
         margin = AUTHORITY_WARNING_MS if name == "authority" else CERTIFICATE_WARNING_MS
         if end - now < margin:
             found.append(WarningAnswer(subject=f"certificate {name}", text=_ends(end, now)))

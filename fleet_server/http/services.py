@@ -77,7 +77,8 @@ class Services:
         probes: parts beside the database that `/readyz` asks about, by name.
         closing: asked by live streams: true once the server goes down.
         other_metrics: numbers of the server's other processes, in the text format of Prometheus.
-        certificates: when the server's own certificates end, milliseconds since 1970, by name.
+        certificates: says when the server's own certificates end, milliseconds since 1970, by name; asked each
+            time, because they are made anew while the server runs.
     """
 
     store: Store
@@ -93,7 +94,7 @@ class Services:
     ready: Cached[ReadyAnswer]
     probes: dict[str, Callable[[], Readiness]] = field(default_factory=dict)
     closing: Callable[[], bool] = lambda: False
-    certificates: dict[str, int] = field(default_factory=dict)
+    certificates: Callable[[], dict[str, int]] = dict
     other_metrics: Callable[[], bytes] = lambda: b""
 
 

@@ -106,7 +106,7 @@ def build(
         ready=Cached(READINESS_LIFE_NS),
         probes=dict(probes),
         closing=closing,
-        certificates=certificate_ends(paths),
+        certificates=lambda: certificate_ends(paths),
         other_metrics=lambda: collected(paths.run, used.wall().unix_ns / NS_PER_S),
     )
     return Application(settings, store, authority, services, create_app(services))

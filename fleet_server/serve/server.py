@@ -13,6 +13,8 @@ import sys
 from collections.abc import Awaitable, Coroutine
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.authority import (
@@ -186,7 +188,7 @@ class _Server:
                     await asyncio.sleep(TOLD_S)
                     for child in self._children:
                         child.restart()
-            except (EdgeRuntimeError, OSError) as error:
+            except (EdgeRuntimeError, OSError, SQLAlchemyError) as error:  # the next round tries again
                 _log.error("certificates cannot be renewed: %s", error)
 
     async def _unless_stopped(self, work: Awaitable[None], within_s: float, what: str) -> None:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from edge_runtime.protocol.delivery import Ledger
+from fleet_server.authority import CertificateFiles, ensure_server_certificate
 from fleet_server.http.services import Readiness
 from fleet_server.operators import Role
 from tests.rigs.deliveries import WALL_MS, DeviceRig
@@ -228,6 +229,11 @@ def test_certificates_that_end_soon_are_named(api: FleetApi) -> None:
         "certificate ingest",
         "dock-1",
     }
+    paths = api.application.settings.paths
+    files = CertificateFiles(paths.server_key, paths.server_certificate)
+    assert ensure_server_certificate(api.application.authority, files, ["localhost"])
+    warnings = api.client(Role.VIEWER).get("/v1/health").json()["warnings"]
+    assert {warning["subject"] for warning in warnings} == {"certificate ingest", "dock-1"}
 
 
 def test_refused_messages_are_listed_with_the_reason(api: FleetApi) -> None:
