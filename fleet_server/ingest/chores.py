@@ -77,6 +77,8 @@ class Chores:
             self._log.debug("chores wait for the database", reason=reason(error))
         except OSError as error:
             self._log.warning("chores wait for the disk", reason=error.strerror)
+        except Exception as error:  # noqa: BLE001 - else no command would go out any more, and nobody would know
+            self._log.error("chores failed", exc_info=error)
 
     def _step(self, now_ns: int) -> None:
         if now_ns - self._numbers_ns >= _NUMBERS_NS:

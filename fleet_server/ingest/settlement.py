@@ -213,7 +213,7 @@ def write_ledgers(connection: Connection, ledgers: dict[EpochKey, Ledger], now_m
     if not ledgers:
         return
     fates = [_EPOCHS.c[name] for name in _FATES]
-    known = fates[0] + fates[1] + fates[2] + fates[3] + fates[4]
+    known = sum(fates[1:], fates[0])
     statement = (
         update(_EPOCHS)
         .where(

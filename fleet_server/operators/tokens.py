@@ -71,9 +71,9 @@ class TokenBook:
         Raises:
             TokenRefused: the name is taken or not of that form, or there are too many tokens.
         """
-        if not _NAME.match(name):
+        if not _NAME.fullmatch(name):
             raise TokenRefused(
-                "a token's name has 1 to 64 letters, digits, blanks or @._- and begins with a letter"
+                "a token's name has 1 to 64 letters, digits, blanks or @._- and begins with a letter or digit"
             )
         if session.scalar(select(ApiTokenRow.id).where(ApiTokenRow.name == name)) is not None:
             raise TokenRefused(f"there is a token {name} already, and names are used once: choose another")
