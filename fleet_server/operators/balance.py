@@ -49,6 +49,8 @@ def compare(
     *,
     high: int = 0,
     reported_ms: int | None = None,
+    before: Mapping[str, int] | None = None,
+    is_closed: bool = False,
 ) -> EpochBalance:
     """Compare both sides.
 
@@ -59,9 +61,16 @@ def compare(
         settled: sequence numbers by fate, as the server counts them.
         high: every sequence number up to here is settled at the server.
         reported_ms: when the device reported, by the server's clock.
+        before: sequence numbers of older outbox files whose counts the ledger includes, by fate: after a damage a
+            device goes on with a new file, numbers what it could save anew, and counts on.
+        is_closed: a newer file goes on from this one; nothing of it is on its way any more.
     """
+    before = before or {}
     fates = ledger.delivered + ledger.expired + ledger.evicted + ledger.rejected + ledger.lost
-    delivered = settled.get(Fate.DELIVERED.value, 0)
+    delivered = settled.get(Fate.DELIVERED.value, 0) + before.get(Fate.DELIVERED.value, 0)
+    known = sum(settled.values()) + sum(before.values())
+    # what was lost with a file has no number in the next one: only the ledger tells of it
+    known += max(0, ledger.lost - settled.get(Fate.LOST.value, 0) - before.get(Fate.LOST.value, 0))
     return EpochBalance(
         device=device,
         epoch=epoch,
@@ -71,5 +80,12 @@ def compare(
         settled=dict(settled),
         not_in_books=abs(ledger.accepted - ledger.queued - fates),
         missing=max(0, ledger.delivered - delivered),
-        waiting=max(0, ledger.accepted - sum(settled.values())),
+        waiting=0 if is_closed else max(0, ledger.accepted - known),
+    )
+
+
+def goes_on_from(newer: Ledger, older: Ledger) -> bool:
+    """Whether the ledger of a newer outbox file includes an older one's: none of its counts fell."""
+    return newer.accepted >= max(1, older.accepted) and all(
+        getattr(newer, fate.value) >= getattr(older, fate.value) for fate in Fate
     )

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.operation import Health
 from edge_runtime.protocol.wire import WireError
-from fleet_server.operators.balance import EpochBalance, compare
+from fleet_server.operators.balance import EpochBalance, compare, goes_on_from
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow, HealthRow, HeldListRow, PresenceRow
 from fleet_server.storage.event_tables import EpochRow, FateCountRow, SettledRow
 
@@ -126,17 +126,34 @@ def balance(session: Session, device: str | None = None) -> list[EpochBalance]:
         _add(settled[count.device, count.epoch], count.fate, count.count)
     for run in session.scalars(runs):
         _add(settled[run.device, run.epoch], run.fate, run.last - run.first + 1)
-    return [
-        compare(
-            row.device,
-            row.epoch,
-            Ledger(**{name: getattr(row, name) for name in LEDGER_FIELDS}),
-            settled.get((row.device, row.epoch), {}),
-            high=row.high,
-            reported_ms=row.reported_ms,
+    rows = list(session.scalars(epochs))
+    ledgers = [Ledger(**{name: getattr(row, name) for name in LEDGER_FIELDS}) for row in rows]
+    found: list[EpochBalance] = []
+    before: dict[str, int] = {}
+    for at, (row, ledger) in enumerate(zip(rows, ledgers, strict=True)):
+        goes_on = at > 0 and rows[at - 1].device == row.device and goes_on_from(ledger, ledgers[at - 1])
+        if not goes_on:
+            before = {}
+        is_closed = (
+            at + 1 < len(rows) and rows[at + 1].device == row.device and goes_on_from(ledgers[at + 1], ledger)
         )
-        for row in session.scalars(epochs)
-    ]
+        here = settled.get((row.device, row.epoch), {})
+        found.append(
+            compare(
+                row.device,
+                row.epoch,
+                ledger,
+                here,
+                high=row.high,
+                reported_ms=row.reported_ms,
+                before=before,
+                is_closed=is_closed,
+            )
+        )
+        before = dict(before)
+        for fate, number in here.items():
+            _add(before, fate, number)
+    return found
 
 
 def _add(counts: dict[str, int], fate: str, count: int) -> None:

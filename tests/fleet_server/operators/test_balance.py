@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_runtime.protocol.delivery import Ledger
-from fleet_server.operators.balance import compare
+from fleet_server.operators.balance import compare, goes_on_from
 
 COUNT = st.integers(0, 10_000)
 
@@ -45,3 +45,20 @@ def test_a_report_that_is_older_than_the_server_explains_itself(
     ledger = Ledger(accepted=accepted, queued=queued, delivered=delivered, expired=expired, evicted=evicted)
     settled = {"delivered": delivered + behind, "expired": expired}
     assert compare("dock-1", "epoch", ledger, settled).unexplained == 0
+
+
+def test_a_new_file_after_a_damage_goes_on_with_the_count() -> None:
+    older, newer = Ledger(accepted=1, queued=1), Ledger(accepted=301, delivered=291, lost=10)
+    assert goes_on_from(newer, older)
+    found = compare("dock-1", "new", newer, {"delivered": 290}, before={"delivered": 1})
+    assert (found.waiting, found.unexplained) == (0, 0)
+    assert compare("dock-1", "old", older, {}, is_closed=True).waiting == 0
+    missing = compare("dock-1", "new", newer, {"delivered": 289}, before={"delivered": 1})
+    assert (missing.waiting, missing.unexplained) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "newer", [Ledger(), Ledger(accepted=1, queued=1), Ledger(accepted=9, queued=5, delivered=4)]
+)
+def test_a_device_that_was_set_up_anew_counts_from_nothing(newer: Ledger) -> None:
+    assert not goes_on_from(newer, Ledger(accepted=8, delivered=8))
