@@ -108,7 +108,9 @@ class _Story:
                     if device.returncode == 0:
                         self._settle(watcher, screen)
             finally:
-                _end(device)
+                if device.poll() is None:
+                    self._signals.ignore()
+                    _end(device)
                 watcher.close()
         self._console.print()
         self._console.print(said.read_text(encoding="utf-8").rstrip(), markup=False, soft_wrap=True)
@@ -270,13 +272,12 @@ class _Story:
 
 def _end(device: "subprocess.Popen[Any]") -> None:
     """End the device's run, with its outbox and its uplink."""
-    if device.poll() is None:
-        device.send_signal(signal.SIGTERM)
-        try:
-            device.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            device.kill()
-            device.wait()
+    device.send_signal(signal.SIGTERM)
+    try:
+        device.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        device.kill()
+        device.wait()
 
 
 def _short(path: Path) -> str:
