@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.lifeline import die_with_parent
+from edge_runtime.outbox.access import keep_limits
 from edge_runtime.outbox.outbox import Outbox
 from edge_runtime.outbox.server import OutboxServer
 from edge_runtime.outbox.settings import OutboxSettings
@@ -56,6 +57,7 @@ def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
     except EdgeRuntimeError:
         outbox.close()
         raise
+    keep_limits(state, settings)
     server.start()
     status = outbox.status()
     get_logger().info("outbox ready", state=status.state.value, queued=status.ledger.queued)

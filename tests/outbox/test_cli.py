@@ -51,6 +51,21 @@ def test_before_the_first_run_there_is_none(
     assert not state.path.exists()
 
 
+def test_a_command_without_the_process_keeps_to_its_limits(
+    state: StateDirectory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with process(state, quota_bytes=256 * 1024 * 1024, decisions_kept=50_000):
+        pass
+    found, _ = ask(capsys, "status", "--json")
+    assert json.loads(found)["quota_bytes"] == 256 * 1024 * 1024
+    (state.outbox / "settings.json").write_text('{"quota_bytes": "much"}')
+    _, said = ask(capsys, "status", code=1)
+    assert said.endswith("settings.json cannot be read: start the runtime, which writes it anew\n")
+    with process(state):
+        pass
+    assert json.loads(ask(capsys, "status", "--json")[0])["quota_bytes"] == OutboxSettings().quota_bytes
+
+
 @pytest.mark.parametrize("running", [False, True])
 def test_status_says_what_became_of_everything(
     state: StateDirectory, capsys: pytest.CaptureFixture[str], running: bool
