@@ -119,7 +119,7 @@ class OutboxServer:
             reply = encode_frame(["failed", str(error)])
         except (CallError, FrameError) as error:
             reply = encode_frame(["refused", str(error)])
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:  # SQLite takes no number beyond 64 bits
             reply = encode_frame(["refused", f"{type(error).__name__}: {error}"[:200]])
         connection.settimeout(FRAME_S)
         connection.sendall(reply)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import os
+import re
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock, WallLabel
@@ -19,6 +20,9 @@ SAVE_PERIOD_S = 60.0
 """An idle outbox with events in it saves its time so often, so that a power cut costs no more of it."""
 
 SWEEP_PERIOD_S = 600.0
+_CROP = re.compile(r"[0-9a-f]{64}\.jpg(\.part)?|\.[0-9a-f]{16}\.[0-9a-f]{8}\.part")
+"""Names of crops, and of those that are being written (`edge_runtime.gate.crops`)."""
+
 _MAX_CROPS = 100_000
 
 
@@ -108,5 +112,5 @@ class CropSweep:
 
 
 def _is_crop(name: str) -> bool:
-    stem, _, suffix = name.partition(".")
-    return suffix in ("jpg", "jpg.part") and len(stem) == 64 and set(stem) <= set("0123456789abcdef")
+    """Whether the gate made a file: a crop, or one that it was killed over while it wrote it."""
+    return _CROP.fullmatch(name) is not None

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from edge_runtime.gate.crops import store_crop
 from edge_runtime.outbox import EvidenceFile, NotAccepted, Outbox, OutboxSettings, Put, PutResult, Submission
 from edge_runtime.protocol.vocabulary import DecisionKind
+from edge_runtime.state import StateDirectory
 from tests.rigs.outbox import BootClock, key_of, opened, quiet_settings, receipt, submission
 
 
@@ -145,6 +147,32 @@ def test_crops_that_nothing_names_are_swept_after_two_looks(tmp_path: Path, cloc
         assert sorted(entry.name for entry in folder.iterdir())[-1] == "holiday.jpg"
         (folder / "holiday.jpg").unlink()
         assert crops(folder) == [2, 3]
+
+
+def test_a_crop_whose_writer_was_killed_is_swept_as_well(
+    tmp_path: Path, clock: BootClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `store_crop` leaves behind, under the name that it really gives, when it is killed before its rename."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    state = StateDirectory(tmp_path / "state").ensure()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", kill)
+        patch.setattr(Path, "unlink", kill)  # a killed process cleans nothing up
+        with pytest.raises(Killed):
+            store_crop(b"a crop", state)
+    assert [entry.read_bytes() for entry in state.evidence.iterdir()] == [b"a crop"]
+    with opened(state.outbox, clock, evidence=state.evidence) as outbox:
+        outbox.upkeep_now()
+        assert len(list(state.evidence.iterdir())) == 1  # its writer may be at work
+        clock.pass_s(601)
+        outbox.upkeep_now()
+    assert list(state.evidence.iterdir()) == []
 
 
 def test_a_released_event_takes_its_own_crop_and_the_held_one_goes(tmp_path: Path, clock: BootClock) -> None:

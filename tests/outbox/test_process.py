@@ -172,6 +172,8 @@ def test_what_is_no_frame_ends_that_connection_alone(
         ["lease", {"max_items": 1, "max_bytes": 1, "owner": "me"}],
         ["evidence_done", {"sha256": "../../../etc/passwd"}],
         ["wait", {"timeout_s": "long"}],
+        ["queued", {"limit": 1, "after": 1 << 63}],
+        ["bodies", {"limit": 1, "after": (1 << 64) - 1}],
         [["a"], {}],
     ],
 )
