@@ -25,13 +25,15 @@ class NonceMaker:
     def make(self, now_ms: int) -> str:
         """A new nonce, good for `LIFETIME_S`."""
         body = (now_ms // 1000 + LIFETIME_S).to_bytes(6, "big") + secrets.token_bytes(_RANDOM)
-        return base64.urlsafe_b64encode(body + self._seal(body)).decode().rstrip("=")
+        return _text(body + self._seal(body))
 
     def expires_ms(self, nonce: str, now_ms: int) -> int | None:
         """When a nonce ends, milliseconds since 1970; None when it is not ours or has ended."""
         try:
             found = base64.b64decode(nonce + "=" * (-len(nonce) % 4), altchars=b"-_", validate=True)
         except ValueError:
+            return None
+        if nonce != _text(found):  # one challenge has one text: used ones are remembered by it
             return None
         body, seal = found[:-_SEAL], found[-_SEAL:]
         if not hmac.compare_digest(seal, self._seal(body)):
@@ -41,3 +43,7 @@ class NonceMaker:
 
     def _seal(self, body: bytes) -> bytes:
         return hmac.digest(self._secret, body, hashlib.sha256)[:_SEAL]
+
+
+def _text(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")

@@ -128,6 +128,17 @@ def test_every_change_is_found(store: Store, audit: Audit, statement: str, found
     assert report.entries == {3: 2, 1: 0, 5: 4, 2: 0 if "DELETE" in statement else 1, 4: 2}[found_at]
 
 
+@pytest.mark.parametrize("place", [0, -1])
+def test_an_entry_before_the_first_is_found(store: Store, audit: Audit, place: int) -> None:
+    _fill(store, audit, 3)
+    with store.write() as session:
+        said = {"actor": "eve", "action": "device.approve", "subject": "dev-9", "detail": "{}"}
+        session.add(AuditRow(id=place, at_ms=1, previous=b"x" * 32, hash=bytes(32), **said))
+    with store.read() as session:
+        report = verify(session)
+    assert (report.whole, report.broken_at, report.entries) == (False, place, 0)
+
+
 def test_a_forged_entry_whose_hash_fits_breaks_the_one_after_it(store: Store, audit: Audit) -> None:
     _fill(store, audit, 3)
     with store.read() as session:
