@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from edge_runtime.clock import Clock
@@ -30,7 +31,7 @@ from fleet_server.devices.states import (
     put_out,
 )
 from fleet_server.storage import Store
-from fleet_server.storage.device_tables import CertificateRow, DeviceRow
+from fleet_server.storage.device_tables import CertificateRow, DeviceRow, PresenceRow
 
 MAX_LABELS = 32
 _DEVICE = re.compile(DEVICE_PATTERN)
@@ -153,6 +154,7 @@ class DeviceRegistry:
             )
             sign(self._authority, chosen, wanted, self._rules, now)
             row.state, row.changed_ms = DeviceState.ACTIVE.value, now
+            _forget_sessions(session, device)
             bump(session)
             detail = {"certificate": chosen.serial, "key_sha256": chosen.key_sha256, "superseded": len(older)}
             self._audit(session, by, "device.approve", device, detail)
@@ -224,6 +226,11 @@ class DeviceRegistry:
 
     def _now(self) -> int:
         return now_ms(self._clock)
+
+
+def _forget_sessions(session: Session, device: str) -> None:
+    """Let any session be newer than what is known: who had the old key may have named a huge one."""
+    session.execute(update(PresenceRow).where(PresenceRow.device == device).values(session=0))
 
 
 def _choose(device: str, waiting: Sequence[CertificateRow], key_sha256: str | None) -> CertificateRow:

@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+from sqlalchemy import select
 
+from edge_runtime.protocol.delivery import PresenceState
 from edge_runtime.protocol.enrolment import EnrolmentState, EnrolmentToken
 from fleet_server.devices import DeviceProblem, ProblemCode
 from fleet_server.devices.admission import MAX_PENDING
 from fleet_server.devices.invitations import MAX_WRONG_SECRETS
+from fleet_server.ingest import Arrival, Committer, Limits, Now, Rules, inspect
 from fleet_server.storage import Store
+from fleet_server.storage.device_tables import PresenceRow
+from tests.rigs.deliveries import DeviceRig
 from tests.rigs.enrolments import BROKER, Asker, Office, serial_of
 
 
@@ -240,6 +245,29 @@ def test_a_revoked_device_is_out_and_comes_back_only_by_approval(office: Office)
     assert len(office.good()) == 1
     assert office.acts[2][0:3] == ("bob", "device.revoke", "dev-1")
     assert office.acts[2][3]["reason"] == "stolen from the depot"
+
+
+def test_a_stolen_key_leaves_no_session_behind_that_the_device_never_reaches(
+    office: Office, store: Store
+) -> None:
+    office.service.enrol(Asker(name="dev-1").request(office.registry.invite("alice").token))
+    rig = DeviceRig("dev-1")
+
+    def hear(session: int, state: PresenceState) -> str | None:
+        topic, payload = rig.presence(session, state)
+        parcel = inspect(Arrival(topic, payload, 0), Rules(), Now(0, 0))
+        Committer(store, Limits()).commit([parcel], 1)
+        with store.read() as reading:
+            return reading.scalar(select(PresenceRow.state).filter_by(device="dev-1"))
+
+    assert hear(7, PresenceState.ONLINE) == "online"
+    assert hear((1 << 63) - 1, PresenceState.OFFLINE) == "offline"  # by who stole the key
+    office.registry.revoke("bob", "dev-1", "stolen")
+    office.service.enrol(Asker(name="dev-1").request(office.registry.invite("a").token))
+    assert hear(8, PresenceState.ONLINE) == "offline"
+    office.registry.approve("bob", "dev-1")
+    assert hear(8, PresenceState.ONLINE) == "online"
+    assert hear(7, PresenceState.OFFLINE) == "online"
 
 
 def test_a_removed_device_is_gone_and_its_name_waits_for_approval(office: Office) -> None:
