@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
+from edge_runtime.durable import sha256_file, write_file
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.packages import ensure_weights
-from edge_runtime.packages.durable import sha256_file, write_file
 from edge_runtime.packages.fetch import obtain
 from edge_runtime.packages.recipe import read_recipe
 

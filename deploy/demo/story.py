@@ -21,7 +21,7 @@ from deploy.demo.site import POLICY, Site
 from deploy.demo.watch import Queue, View, Watcher, count_lines
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
-from edge_runtime.packages.durable import write_file
+from edge_runtime.durable import write_file
 from sim.road import ask, command, free_port
 
 PROGRAMS = Path(sys.executable).parent

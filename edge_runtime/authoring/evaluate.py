@@ -9,8 +9,8 @@ import numpy as np
 
 from edge_runtime.authoring.average_precision import AveragePrecision, average_precision, require_evaluator
 from edge_runtime.authoring.coco import CocoImage, CocoSet, match_labels
+from edge_runtime.durable import write_file
 from edge_runtime.errors import ConfigError, ImageError
-from edge_runtime.packages.durable import write_file
 from edge_runtime.packages.manifest import MANIFEST_NAME, AccuracyFloor, Evaluation, ModelManifest
 from edge_runtime.packages.package import ModelPackage
 from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from edge_runtime.authoring.card import card
 from edge_runtime.authoring.propose import Proposal
+from edge_runtime.durable import staged_directory, write_file
 from edge_runtime.errors import PackageError
 from edge_runtime.packages import ModelPackage, open_package, read_manifest
 from edge_runtime.packages.archive import DOCUMENTS
-from edge_runtime.packages.durable import staged_directory, write_file
 from edge_runtime.packages.manifest import MANIFEST_NAME, ModelManifest
 from edge_runtime.packages.recipe import RECIPE_NAME, Recipe
 

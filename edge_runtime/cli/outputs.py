@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edge_runtime.durable import write_file
 from edge_runtime.errors import ConfigError
-from edge_runtime.packages.durable import write_file
 
 if TYPE_CHECKING:
     from edge_runtime.node import RunSnapshot

@@ -20,8 +20,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from edge_runtime.durable import exchange, sync_directory, write_file
 from edge_runtime.identity.problems import IdentityError
-from edge_runtime.packages.durable import exchange, sync_directory, write_file
 from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.protocol.topics import DeviceId
 from edge_runtime.state import StateDirectory

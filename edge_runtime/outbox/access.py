@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from edge_runtime.clock import Clock
+from edge_runtime.durable import write_file
 from edge_runtime.outbox.client import OutboxClient
 from edge_runtime.outbox.outbox import Outbox
 from edge_runtime.outbox.records import OutboxError, OutboxUnavailable
 from edge_runtime.outbox.settings import OutboxSettings
-from edge_runtime.packages.durable import write_file
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import get_logger
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from edge_runtime.durable import sha256_file, staged_directory, write_file
 from edge_runtime.errors import PackageError
-from edge_runtime.packages.durable import sha256_file, staged_directory, write_file
 from edge_runtime.packages.manifest import MANIFEST_NAME
 
 DOCUMENTS: Final = ("CARD.md", "LICENSE", "NOTICE", "recipe.json")

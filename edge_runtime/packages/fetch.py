@@ -11,8 +11,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from edge_runtime.durable import sha256_file, write_file
 from edge_runtime.errors import MissingDependency, PackageError
-from edge_runtime.packages.durable import sha256_file, write_file
 from edge_runtime.packages.manifest import ModelManifest
 from edge_runtime.packages.onnx_shapes import rewrite_shapes
 from edge_runtime.packages.package import ModelPackage, inside, open_package, read_manifest

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
+from edge_runtime.durable import sha256_file
 from edge_runtime.errors import PackageError
 from edge_runtime.packages.archive import DOCUMENTS, pack, unpacked
-from edge_runtime.packages.durable import sha256_file
 from edge_runtime.packages.manifest import MANIFEST_NAME, ModelManifest
 from edge_runtime.packages.recipe import RECIPE_NAME
 from edge_runtime.packages.validation import explain

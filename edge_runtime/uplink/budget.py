@@ -6,12 +6,12 @@ where the stored day lies ahead (the clock was wrong once), a period lasts 24 ho
 """
 
 import json
-import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, Clock, WallLabel
+from edge_runtime.durable import write_file
 
 DAY_NS = 86_400 * NS_PER_S
 _MAX_FILE = 1024
@@ -145,14 +145,9 @@ class ByteBudget:
 
     def _write(self, spent: Spent) -> None:
         self._spent = spent
-        temporary = self._file.with_suffix(".part")
         text = json.dumps({"day": spent.day, "claimed": spent.claimed, "ran_ns": spent.ran_ns})
         try:
-            with temporary.open("w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._file)
+            write_file(self._file, text.encode("ascii"), 0o600)
         except OSError as error:
             self.trouble = f"the byte budget cannot be written down ({error.strerror}); a restart forgets it"
         else:

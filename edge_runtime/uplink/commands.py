@@ -5,12 +5,12 @@ work begins: a device that is killed in the middle does not do it twice, and say
 """
 
 import json
-import os
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_MS, Clock
+from edge_runtime.durable import write_file
 from edge_runtime.protocol.operation import Command
 from edge_runtime.protocol.wire import WireError
 from edge_runtime.uplink.ports import CommandAnswer
@@ -115,17 +115,9 @@ class SeenCommands:
         self._answers.move_to_end(command_id)
         while len(self._answers) > REMEMBERED:
             self._answers.popitem(last=False)
-        temporary = self._file.with_suffix(".part")
+        rows = [[key, known.done, known.text] for key, known in self._answers.items()]
         try:
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(
-                    [[key, known.done, known.text] for key, known in self._answers.items()],
-                    file,
-                    ensure_ascii=False,
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._file)
+            write_file(self._file, json.dumps(rows, ensure_ascii=False).encode(), 0o600)
         except OSError as error:
             self.trouble = (
                 f"ids of commands cannot be written down ({error.strerror}); a restart forgets them"

@@ -2,9 +2,9 @@
 
 import contextlib
 import json
-import os
 from pathlib import Path
 
+from edge_runtime.durable import write_file
 from edge_runtime.protocol.enrolment import BrokerAddress
 
 _MAX_FILE = 8 * 1024
@@ -34,12 +34,7 @@ class BrokerMemory:
             [other for other in self._old if other != name] if mqtt5 else [*self._old, name][-_MAX_BROKERS:]
         )
         with contextlib.suppress(OSError):
-            temporary = self._file.with_suffix(".part")
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump({"mqtt_3_1_1": self._old}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._file)
+            write_file(self._file, json.dumps({"mqtt_3_1_1": self._old}).encode(), 0o600)
 
 
 def _name(broker: BrokerAddress) -> str:

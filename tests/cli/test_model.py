@@ -208,7 +208,7 @@ def test_inspect_shows_files_and_packages(
 def test_fetch_takes_a_copy_and_import_starts_from_a_recipe(
     cli: Cli, onnx_models: Path, tmp_path: Path
 ) -> None:
-    from edge_runtime.packages.durable import sha256_file
+    from edge_runtime.durable import sha256_file
 
     file = onnx_models / f"{FACES}.onnx"
     recipe = {
@@ -236,8 +236,8 @@ def test_fetch_takes_a_copy_and_import_starts_from_a_recipe(
 
 @pytest.mark.parametrize("folder", ["models/centerface", "tests/bench/packages/yolox_nano_416"])
 def test_committed_packages_are_whole(folder: str) -> None:
+    from edge_runtime.durable import sha256_file
     from edge_runtime.packages import read_manifest
-    from edge_runtime.packages.durable import sha256_file
     from edge_runtime.packages.package import golden_files, inside
     from edge_runtime.packages.recipe import read_recipe
 

@@ -433,7 +433,7 @@ if sys.argv[3] == "plain":
 seen = 0
 def step(frame, event, argument):
     global seen
-    if event == "line" and frame.f_code.co_filename.endswith(("identity/files.py", "packages/durable.py")):
+    if event == "line" and frame.f_code.co_filename.endswith(("identity/files.py", "edge_runtime/durable.py")):
         seen += 1
         if seen == point:
             os.kill(os.getpid(), 9)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_runtime.packages.durable import sha256_file, staged_directory, write_file
+from edge_runtime.durable import sha256_file, staged_directory, write_file
 
 
 def test_the_digest_is_that_of_the_content(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edge_runtime.packages import durable
-from edge_runtime.packages.durable import staged_directory
+from edge_runtime import durable
+from edge_runtime.durable import staged_directory
 
 
 def replaced(target: Path) -> None:
