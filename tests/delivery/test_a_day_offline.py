@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from edge_runtime.outbox import NotAccepted, QueuedEntry, Submission
 from sim.road import Device, Server, ask
-from tests.rigs.roads import a_device, assert_sums, put, status, wait_for
+from tests.rigs.roads import ONE, a_device, assert_sums, put, status, wait_for
 from tests.rigs.submitter import approved
 
 _QUOTA = 512 * 1024
@@ -51,6 +53,7 @@ def assert_kept(accepted: Sequence[Submission], queued: set[bytes]) -> None:
             assert sum(kept[less] for less in range(severity)) <= 1, (severity, kept)
 
 
+@pytest.mark.parametrize("server", ONE, indirect=True)
 def test_the_severest_and_newest_are_kept_and_the_rest_is_accounted_for(
     server: Server, name: str, tmp_path: Path
 ) -> None:
@@ -79,8 +82,8 @@ def test_the_severest_and_newest_are_kept_and_the_rest_is_accounted_for(
         assert set(sums.stored.keys) == queued | set(online)
         assert (ledger.expired, ledger.evicted) == (10, full.ledger.evicted)
         (line,) = sums.balance
-        assert line["high"] == ledger.accepted
-        assert line["settled"] == {"delivered": ledger.delivered, "expired": 10, "evicted": ledger.evicted}
+        assert line.high == ledger.accepted
+        assert line.settled == {"delivered": ledger.delivered, "expired": 10, "evicted": ledger.evicted}
         refused = len(offered) - len(accepted)
         assert sum(sums.device.not_accepted.values()) == refused
 

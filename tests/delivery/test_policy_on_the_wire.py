@@ -11,7 +11,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edge_runtime.protocol.delivery import EventBundle
 from sim.road import Device, Server, ask
-from tests.rigs.roads import a_device, settled, status, wait_for
+from tests.rigs.roads import ONE, a_device, settled, status, wait_for
 
 CANARY = "canary7c1f53d9"
 
@@ -103,6 +103,7 @@ def holds_canary(folder: Path) -> set[str]:
     }
 
 
+@pytest.mark.parametrize("server", ONE, indirect=True)
 def test_what_is_not_permitted_is_held_and_no_byte_of_it_leaves(
     server: Server, device: Device, listener: Listener, tmp_path: Path
 ) -> None:

@@ -18,7 +18,9 @@ import pytest
 from sqlalchemy import select
 
 from edge_runtime.outbox import OutboxStatus, OutboxUnavailable, Submission
-from fleet_server.operators.status import DeviceStatus, devices
+from edge_runtime.protocol.delivery import Ledger
+from fleet_server.operators.balance import EpochBalance
+from fleet_server.operators.status import DeviceStatus, balance, devices
 from fleet_server.storage import open_store
 from fleet_server.storage.event_tables import EpochRow, EventRow
 from sim.mosquitto import Mosquitto
@@ -32,6 +34,12 @@ COMBINATIONS = (
     pytest.param(("nats", "postgresql"), id="nats-postgresql", marks=pytest.mark.trial),
     pytest.param(("mosquitto", "sqlite"), id="mosquitto-sqlite", marks=pytest.mark.trial),
 )
+
+ONE = (
+    COMBINATIONS[0],
+    *(pytest.param(*kind.values, id=kind.id, marks=pytest.mark.trial) for kind in COMBINATIONS[1:]),
+)
+"""The same for what hardly depends on broker and database: one of the four is in the default selection."""
 
 PACE: dict[str, Any] = {
     "base_s": 0.2,
@@ -231,63 +239,66 @@ class Sums:
     Attributes:
         device: the outbox's status.
         stored: rows of the server.
-        balance: lines of `fleet health --json` about this device.
+        balance: of each of its outbox files, old to new.
     """
 
     device: OutboxStatus
     stored: Stored
-    balance: list[dict[str, Any]]
+    balance: list[EpochBalance]
 
 
 def assert_sums(
     server: Server,
     device: Device,
     acknowledged: Sequence[bytes] | frozenset[bytes],
-    tried: frozenset[bytes] | None = None,
+    tried: frozenset[bytes] = frozenset(),
+    *,
+    ends: bool = True,
 ) -> Sums:
-    """End the uplink, so that it reports its ledger, and hold both sides against each other.
+    """Hold both sides against each other once everything is settled.
 
     Every acknowledged event is a row or has another counted fate, nothing is there twice, nothing came from
     nowhere, and neither side has an event that it cannot account for.
 
     Args:
         server: running.
-        device: settled; its uplink is ended and started again.
+        device: running.
         acknowledged: keys that the outbox answered for.
-        tried: keys that it may have beside them; none but the acknowledged ones when None.
+        tried: keys that it may have beside them.
+        ends: end the uplink, so that it reports its last ledger, and ask `fleet health` as an operator would; then
+            the uplink is started again.
     """
     found = settled(server, device)
-    ledger = found.ledger
-    device.uplink.stop()
-    try:
-        reported = wait_for(lambda: _reported(server, device) == (ledger.accepted, 0), 15)
-        seen = health(server)
-        stored = Stored.read(server, device.name)
-    finally:
-        device.uplink.start()
-    assert reported, seen["balance"]
-    assert seen["ready"]["ready"], seen["ready"]
+    if ends:
+        _assert_ends(server, device, found.ledger)
+    ledger, stored, known = found.ledger, Stored.read(server, device.name), set(acknowledged)
     given_up = ledger.expired + ledger.evicted + ledger.rejected + ledger.lost
     assert ledger.balances
-    assert (
-        len(acknowledged)
-        <= ledger.accepted
-        <= len(acknowledged if tried is None else tried | set(acknowledged))
-    )
+    assert len(known) <= ledger.accepted <= len(known | tried)
     assert max(stored.keys.values(), default=0) <= 1, "stored twice by key"
     assert max(stored.revisions.values(), default=0) <= 1, "stored twice by event and revision"
-    missing = set(acknowledged) - set(stored.keys)
+    missing, strangers = known - set(stored.keys), set(stored.keys) - known - tried
     assert len(missing) <= given_up, (
-        f"{len(missing)} acknowledged events are nowhere, {given_up} have another fate"
+        f"{len(missing)} acknowledged events are nowhere, {given_up} were given up"
     )
-    strangers = set(stored.keys) - (set(acknowledged) if tried is None else tried | set(acknowledged))
     assert not strangers, f"{len(strangers)} rows that nobody submitted"
     assert ledger.delivered == len(stored.keys), (ledger, len(stored.keys))
-    balance = [line for line in seen["balance"] if line["device"] == device.name]
-    assert seen["unexplained"] == 0, balance
-    for line in balance:
-        assert (line["unexplained"], line["waiting"], line["missing"]) == (0, 0, 0), line
-    return Sums(found, stored, balance)
+    books = _books(server, device.name)
+    for line in books:
+        assert (line.unexplained, line.waiting, line.missing) == (0, 0, 0), line
+    return Sums(found, stored, books)
+
+
+def _assert_ends(server: Server, device: Device, ledger: Ledger) -> None:
+    device.uplink.stop()
+    try:
+        reported = wait_for(lambda: _books(server, device.name)[-1].ledger == ledger, 15)
+        seen = health(server)
+    finally:
+        device.uplink.start()
+    assert reported, f"{ledger}\n{seen['balance']}"
+    assert seen["ready"]["ready"], seen["ready"]
+    assert seen["unexplained"] == 0, seen["balance"]
 
 
 def assert_journal(server: Server, device: Device, journal: Path) -> Sums:
@@ -316,17 +327,11 @@ def _next_number(device: Device) -> int:
         client.close()
 
 
-def _reported(server: Server, device: Device) -> tuple[int, int] | None:
-    """Accepted and queued of the newest ledger of its newest outbox file that reached the server."""
+def _books(server: Server, device: str) -> list[EpochBalance]:
+    """The balance of each of its outbox files, as the server would answer."""
     store = open_store(server.database)
     try:
         with store.read() as session:
-            row = session.scalars(
-                select(EpochRow)
-                .where(EpochRow.device == device.name)
-                .order_by(EpochRow.epoch.desc())
-                .limit(1)
-            ).first()
-            return None if row is None else (row.accepted, row.queued)
+            return balance(session, device)
     finally:
         store.close()
