@@ -1,9 +1,8 @@
 """Files of the authority: whole or absent, and private where they hold a key."""
 
-import os
-import tempfile
 from pathlib import Path
 
+from edge_runtime.durable import write_file
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 
 MAX_PEM_BYTES = 65_536
@@ -15,24 +14,9 @@ def write_whole(path: Path, data: bytes, mode: int) -> None:
     Raises:
         ConfigError: the folder cannot be written or the disk is full; nothing is left behind.
     """
-    staged: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600 from the beginning
-        staged = Path(name)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        staged.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_file(path, data, mode)
     except OSError as error:
-        if staged is not None:
-            staged.unlink(missing_ok=True)
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
 
 

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edge_runtime.console import EXIT_INTERRUPTED, EXIT_SOFTWARE, EXIT_TERMINATED, EXIT_USAGE
+
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
 EXIT_NOT_REACHABLE = 4
 EXIT_NOT_PERMITTED = 5
-EXIT_SOFTWARE = 70  # EX_SOFTWARE of sysexits.h
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 EVERYWHERE: Mapping[int, str] = {
     0: "done",

@@ -101,11 +101,11 @@ def test_without_the_servers_parts_one_sentence_says_what_to_install(
 def test_a_defect_is_one_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main_module._report(RuntimeError("first\nsecond")) == 70
+    assert main_module.PROGRAM.report(RuntimeError("first\nsecond")) == 70
     assert capsys.readouterr().err == (
         "error: unexpected RuntimeError: first second (a defect; FLEET_DEBUG=1 shows the details)\n"
     )
-    assert main_module._report(ConfigError("wrong")) == 2
+    assert main_module.PROGRAM.report(ConfigError("wrong")) == 2
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
