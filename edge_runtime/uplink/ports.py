@@ -102,7 +102,7 @@ class Hands:
 
     Attributes:
         review: releases or drops a held item; its answer goes to the server.
-        held: the held items that policy lets the operator know of; None says nothing.
+        held: the held items that policy lets the operator know of; None where they cannot be listed now.
         cameras: for health.
         renew: renews the certificate; raises an error of the project where that failed.
         degraded: further sentences for health.

@@ -106,7 +106,7 @@ class Secretary:
         elif answer.done and kind is CommandKind.REPORT_HELD:
             if not self._write_held(now_ns, asked=True):
                 answer = CommandAnswer(
-                    done=False, text="the policy of this device lists no held items to the fleet"
+                    done=False, text="this device cannot list its held items now"
                 )
         elif answer.done and kind is CommandKind.RENEW_CERTIFICATE:
             self.renewal_asked = True
