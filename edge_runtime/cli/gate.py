@@ -74,7 +74,7 @@ def list_held(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most so many, oldest first.")] = 100,
 ) -> None:
     """List what waits for a person, without its content."""
-    from edge_runtime.cli.report import write_json
+    from edge_runtime.cli.report import short_time, write_json
 
     with _reviewer(state, None) as reviewer:
         items, total = reviewer.held(limit), reviewer.count()
@@ -89,7 +89,7 @@ def list_held(
         reasons = ", ".join(reason.value for reason in receipt.reasons)
         typer.echo(
             f"{item.key}  {receipt.severity.value:8}  {receipt.data_class.value:12}  "
-            f"{receipt.camera}/{receipt.rule}  {_left(item.left_ms)}  {reasons}"
+            f"{receipt.camera}/{receipt.rule}  {short_time(item.left_ms)}  {reasons}"
         )
     if total > len(items):
         typer.echo(f"and {total - len(items)} more; --limit shows them")
@@ -98,7 +98,7 @@ def list_held(
 @app.command()
 def show(key: Key, state: State = None, as_json: Json = False) -> None:
     """Show one held item with its content, its reasons, and where its crop lies."""
-    from edge_runtime.cli.report import write_json
+    from edge_runtime.cli.report import short_time, write_json
     from edge_runtime.policy import sentence
 
     place = _state(state)
@@ -110,7 +110,7 @@ def show(key: Key, state: State = None, as_json: Json = False) -> None:
         receipt = content.receipt.model_dump(mode="json", exclude_none=True, exclude={"v"})
         write_json({"key": key, "left_ms": content.left_ms, "receipt": receipt, "event": event, "crop": crop})
         return
-    typer.echo(f"{key}  expires in {_left(content.left_ms)}")
+    typer.echo(f"{key}  expires in {short_time(content.left_ms)}")
     for reason in content.receipt.reasons:
         typer.echo(f"held: {sentence(reason)}")
     for name, value in event.items():
@@ -310,11 +310,3 @@ def _reviewer(option: Path | None, policy: Path | None) -> "Iterator[Reviewer]":
     in_force = policy_for(policy or policy_place(state))
     with reach(state, clock) as outbox:
         yield Reviewer(outbox, lambda: in_force.policy, state, clock)
-
-
-def _left(milliseconds: int) -> str:
-    seconds = milliseconds // 1000
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"

@@ -54,7 +54,7 @@ def status(state: State = None, as_json: Json = False) -> None:
 @app.command("list")
 def list_queue(state: State = None, as_json: Json = False, limit: Limit = 20) -> None:
     """List queued events without their content."""
-    from edge_runtime.cli.report import write_json
+    from edge_runtime.cli.report import short_time, write_json
     from edge_runtime.clock import SystemClock
     from edge_runtime.outbox.access import reach
 
@@ -196,6 +196,8 @@ def status_lines(found: "OutboxStatus") -> Iterator[str]:
 
 
 def _beside(found: "OutboxStatus", name: str) -> str:
+    from edge_runtime.cli.report import short_time
+
     if name == "queued" and found.ledger.queued:
         parts = zip(_SEVERITIES, found.queued_by_severity, strict=True)
         text = ", ".join(f"{number:,} {severity}" for severity, number in parts if number)
@@ -224,15 +226,6 @@ def entry_record(entry: "QueuedEntry") -> dict[str, Any]:
         "bytes": entry.bytes,
         "tries": entry.tries,
     }
-
-
-def short_time(milliseconds: int) -> str:
-    """A duration in its largest unit."""
-    seconds = milliseconds // 1000
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
 
 
 def _queue_lines(outbox: "Outbox | OutboxClient") -> Iterator[dict[str, Any]]:

@@ -24,3 +24,12 @@ def problem_records(problems: Iterable[Problem]) -> list[dict[str, Any]]:
     return [
         {"path": problem.path, "line": problem.line, "text": redact(problem.text)} for problem in problems
     ]
+
+
+def short_time(milliseconds: int) -> str:
+    """A duration in its largest unit."""
+    seconds = milliseconds // 1000
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
