@@ -216,7 +216,7 @@ class IngestSettings(_Section):
         max_credit: bundles that one device may have in flight.
         max_ranges: settled runs beyond `high` kept for one outbox file.
         max_epochs: outbox files kept for one device.
-        clock_tolerance_ms: how far a device's synchronised clock may be ahead of ours at a deadline.
+        clock_tolerance_ms: how far a device's synchronised clock may be behind ours at a deadline.
         dead_letters, dead_letter_bytes: bound of what is kept of refused messages.
     """
 

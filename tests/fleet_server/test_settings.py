@@ -1,12 +1,21 @@
 """The data directory's settings: defaults, the file, the environment above it, one sentence for what is wrong."""
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.protocol.enrolment import BrokerTransport
 from fleet_server.settings import ServerSettings, parse_broker_url
+from tests.conftest import REPOSITORY
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def _written(directory: Path, text: str) -> Path:
@@ -91,3 +100,24 @@ def test_broker_urls(url: str, port: int, transport: BrokerTransport) -> None:
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"broker|clear|path"):
         parse_broker_url(url)
+
+
+def test_the_operators_guide_shows_every_setting_with_its_default(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "fleet.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert ServerSettings.at(tmp_path, **tomllib.loads(shown)) == ServerSettings.at(tmp_path)
+    sections = dict(re.findall(r"^\[(\w+)\]\n(.*?)(?=^\[|\Z)", shown, re.DOTALL | re.MULTILINE))
+    sections[""] = shown.split("\n[")[0]
+    defaults = ServerSettings.at(tmp_path)
+    for name, text in sections.items():
+        section = getattr(defaults, name) if name else defaults
+        named = set(re.findall(r"^(?:# )?(\w+) = ", text, re.MULTILINE))
+        nested = {field for field in type(section).model_fields if _is_section(section, field)}
+        assert named == set(type(section).model_fields) - nested, name
+    assert set(sections) - {""} == {
+        field for field in ServerSettings.model_fields if _is_section(defaults, field)
+    }
+
+
+def _is_section(settings: object, field: str) -> bool:
+    return isinstance(getattr(settings, field), BaseModel)
