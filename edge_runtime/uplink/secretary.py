@@ -105,9 +105,7 @@ class Secretary:
             self.write_health(session, sentences, now_ns)
         elif answer.done and kind is CommandKind.REPORT_HELD:
             if not self._write_held(now_ns, asked=True):
-                answer = CommandAnswer(
-                    done=False, text="this device cannot list its held items now"
-                )
+                answer = CommandAnswer(done=False, text="this device cannot list its held items now")
         elif answer.done and kind is CommandKind.RENEW_CERTIFICATE:
             self.renewal_asked = True
         elif kind in (CommandKind.RELEASE_HELD, CommandKind.DROP_HELD):
