@@ -10,6 +10,9 @@ from fleet_server.broker.users import BrokerUser, permissions
 MAX_PAYLOAD_BYTES = 192 * 1024
 """The protocol's largest payload is 128 KiB; the rest is room for a will message and headers."""
 
+MAX_SUBSCRIPTIONS = 100_000
+"""Of all devices together, one for each. NATS 2.15 allows 1,000 by itself: the 1,001st device got no receipt."""
+
 _QOS1_DELIVERY = "$MQTT.sub.>"
 
 
@@ -55,6 +58,7 @@ def nats_config(listen: NatsListen, users: Iterable[BrokerUser]) -> str:
         f"  store_dir: {_q(str(listen.store))}\n"
         f"  max_mem: 64MB, max_file: {listen.max_store_bytes}\n"
         "  sync_interval: always\n"  # a message is on the disk before the PUBACK
+        f"  limits {{ default_max_consumers: {MAX_SUBSCRIPTIONS} }}\n"
         "}\n"
         f"mqtt {{\n  host: {_q(listen.host)}, port: {listen.port}\n{tls}}}\n"
         f"{websocket}"

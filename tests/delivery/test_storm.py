@@ -42,7 +42,7 @@ async def _storm(server: Server, fleet: Fleet, settings: ReconnectSettings) -> d
     pid = broker_pid(server)
     begin = time.monotonic()
     os.kill(pid, signal.SIGKILL)
-    whole = await fleet.wait_served(settings.spread_s * 4 + 60)
+    whole = await fleet.wait_served(settings.spread_s * 4 + 180)
     records = fleet.records
     times = sorted(at - begin for at in records.served.values())
     await fleet.stop()
