@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
-from edge_runtime.outbox import absorb, decision_rows, evidence_rows
+from edge_runtime.outbox import absorb, anew, decision_rows, evidence_rows
 from edge_runtime.outbox.ballast import Ballast
 from edge_runtime.outbox.books import COPY, Books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
@@ -25,8 +25,10 @@ from edge_runtime.outbox.storefile import open_memory, open_store
 from edge_runtime.outbox.transaction import Transaction
 from edge_runtime.outbox.writer import Job
 from edge_runtime.protocol.ids import uuid7
+from edge_runtime.telemetry import get_logger
 
 MAX_SENTENCES = 8
+_ANEW_NS = 3600 * NS_PER_S
 
 
 class Engine:
@@ -44,6 +46,7 @@ class Engine:
         leases: who has which event in flight.
         volatile: whether events live in memory, because the disk cannot be written.
         tight: bytes that the queue may not exceed while the disk is full, or None.
+        fresh_from: events from this number on were queued since the file was opened.
     """
 
     def __init__(
@@ -68,6 +71,8 @@ class Engine:
         self._pending: Counter[str] = Counter()
         self._retry_ns = 0
         self._last_saved_ns = clock.monotonic_ns()
+        self.fresh_from = 1
+        self._anew_ns: int | None = None
         self._database: Database
         self.books: Books
         self.time: QueueTime
@@ -80,6 +85,7 @@ class Engine:
             self._start_in_memory(fault)
             return
         self._database, self.books = opened.database, opened.books
+        self.fresh_from = self.books.next
         self._note(opened.sentences)
         if opened.salvaged and not self.books.session:
             self.books.session = self._first_session()
@@ -261,6 +267,7 @@ class Engine:
         )
         opened = open_memory(self._volatile_settings, self._connect, self._new_epoch())
         self._database, self.books = opened.database, opened.books
+        self.fresh_from = self.books.next
         if self._disk_books is not None:
             self.books.session = self._disk_books.session
         else:
@@ -295,10 +302,25 @@ class Engine:
             return
         self._database.close()
         self._database, self.books, self.time = database, tx.books, time
+        self.fresh_from = self.books.next
         self._note(opened.sentences)
         self.volatile, self._disk_books = False, None
         self.leases.clear()
         self._on_commit()
+
+    def begin_anew(self, tx: Transaction) -> None:
+        """A new epoch, because the server claims what it cannot have; at most once an hour, whatever it claims."""
+        now_ns = self._clock.monotonic_ns()
+        if self._anew_ns is not None and now_ns - self._anew_ns < _ANEW_NS:
+            return
+
+        def done() -> None:
+            self.fresh_from, self._anew_ns = 1, now_ns
+            self._note([anew.SENTENCE])
+            get_logger().error("outbox begins a new epoch", why=anew.SENTENCE)
+
+        anew.begin_anew(tx, self._new_epoch())
+        tx.on_commit.append(done)
 
     def upkeep(self) -> None:
         """What is done between batches: the disk's state, and saving the time now and then."""

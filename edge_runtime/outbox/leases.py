@@ -18,6 +18,7 @@ class Leases:
         severities: by sequence number, of everything leased or resting.
         resting: sequence numbers that wait before they are tried again.
         tries: attempts that were returned as tried; forgotten with the process.
+        handed: sequence numbers of queued events that were handed out since the file was opened.
         scan_from: by severity, below which nothing can be handed out.
     """
 
@@ -25,6 +26,7 @@ class Leases:
     severities: dict[int, int] = field(default_factory=dict)
     resting: dict[int, int] = field(default_factory=dict)
     tries: dict[int, int] = field(default_factory=dict)
+    handed: set[int] = field(default_factory=set)
     scan_from: list[int] = field(default_factory=lambda: [1] * SEVERITIES)
     _ready: list[tuple[int, int]] = field(default_factory=list)
 
@@ -39,6 +41,7 @@ class Leases:
     def take(self, owner: object, seq: int, severity: int) -> None:
         """An owner has it from now on."""
         self.owners[seq] = owner
+        self.handed.add(seq)
         self.severities[seq] = severity
 
     def give_back(self, seqs: Iterable[int], *, tried: bool = False) -> int:
@@ -81,6 +84,7 @@ class Leases:
         """They are no longer queued."""
         for seq in seqs:
             self.tries.pop(seq, None)
+            self.handed.discard(seq)
             if self.severities.pop(seq, None) is not None:
                 self.owners.pop(seq, None)
                 self.resting.pop(seq, None)
@@ -90,6 +94,7 @@ class Leases:
         for table in (self.owners, self.severities, self.resting, self.tries):
             table.clear()
         self._ready.clear()
+        self.handed.clear()
         self.scan_from = [1] * SEVERITIES
 
     def next_ready_ms(self) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from edge_runtime.clock import NS_PER_MS, Clock
-from edge_runtime.outbox import decision_rows, evidence_rows, held_rows, queue_rows, ranges, upkeep
+from edge_runtime.outbox import anew, decision_rows, evidence_rows, held_rows, queue_rows, ranges, upkeep
 from edge_runtime.outbox.database import Connect, StandardDatabase
 from edge_runtime.outbox.engine import Engine
 from edge_runtime.outbox.records import (
@@ -169,7 +169,8 @@ class Outbox:
         """Apply the server's receipt: rows and ledger change together.
 
         What the server rejected as expired counts as expired. What it could not take yet rests for a while and is
-        leased again. A receipt of another epoch changes nothing.
+        leased again. A receipt of another epoch changes nothing. One that settles what was never handed out is
+        about a newer state than this: nothing of it is applied, and what is queued goes on under a new epoch.
 
         Args:
             epoch: that the receipt answers; events of an earlier database have other numbers.
@@ -188,6 +189,9 @@ class Outbox:
                 boot_ms, receipt.server_ms, lambda time_ms: queue_rows.share_past(tx, time_ms), server=True
             )
         if not epoch == receipt.epoch == tx.books.epoch:
+            return Counter(not_found=len(receipt.accepted) + len(receipt.rejected))
+        if first and anew.is_impossible(tx, receipt, self._engine.fresh_from):
+            self._engine.begin_anew(tx)
             return Counter(not_found=len(receipt.accepted) + len(receipt.rejected))
         counted = _reject(tx, receipt) if first else Counter[str]()
         counted["delivered"], done = queue_rows.settle_ranges(tx, receipt)

@@ -11,7 +11,7 @@ from edge_runtime.outbox import OutboxSettings
 from edge_runtime.protocol.delivery import Rejection, RejectionCode
 from edge_runtime.protocol.vocabulary import DecisionKind
 from edge_runtime.state import StateDirectory
-from tests.rigs.outbox import client, key_of, opened, process, receipt, submission
+from tests.rigs.outbox import client, hand_out, key_of, opened, process, receipt, submission
 
 FATES = ("queued", "delivered", "expired", "evicted", "rejected", "lost")
 
@@ -38,6 +38,7 @@ def fill(state: StateDirectory) -> None:
         word = Rejection(
             seq=40, key=key_of(40), code=RejectionCode.INVALID, permanent=True, text="no such rule"
         )
+        hand_out(outbox)
         outbox.settle(epoch, receipt(epoch, high=10, rejected=[word], wall_ns=SystemClock().wall().unix_ns))
 
 

@@ -18,7 +18,7 @@ from edge_runtime.outbox.ballast import Ballast
 from edge_runtime.outbox.database import DatabaseFault, Row, StandardDatabase, StoreFault
 from edge_runtime.outbox.storefile import MARKER
 from edge_runtime.protocol.vocabulary import DecisionKind
-from tests.rigs.outbox import BootClock, key_of, opened, quiet_settings, receipt, submission
+from tests.rigs.outbox import BootClock, hand_out, key_of, opened, quiet_settings, receipt, submission
 
 MIB = 1024 * 1024
 REPEATED = bytes(1500)
@@ -105,6 +105,7 @@ def test_a_disk_that_fills_up_with_our_own_events_stays_usable(small_disk: Path,
         assert status.state is Health.DEGRADED
         assert (status.ledger.accepted, status.ledger.balances) == (last, True)
         epoch = outbox.sync_point().epoch
+        hand_out(outbox)
         outbox.settle(epoch, receipt(epoch, high=last))
         assert outbox.sync_point().ledger.queued == 0
 
@@ -236,6 +237,7 @@ def make_queue(path: Path, clock: BootClock, number: int = 400) -> None:
         for first in range(0, number, 100):
             outbox.put([submission(n, n % 4) for n in range(first, first + 100)])
         epoch = outbox.sync_point().epoch
+        hand_out(outbox)
         outbox.settle(epoch, receipt(epoch, high=40))
     mark_unclean(path, clock)
 

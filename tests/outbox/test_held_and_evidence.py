@@ -9,7 +9,7 @@ from edge_runtime.gate.crops import store_crop
 from edge_runtime.outbox import EvidenceFile, NotAccepted, Outbox, OutboxSettings, Put, PutResult, Submission
 from edge_runtime.protocol.vocabulary import DecisionKind
 from edge_runtime.state import StateDirectory
-from tests.rigs.outbox import BootClock, key_of, opened, quiet_settings, receipt, submission
+from tests.rigs.outbox import BootClock, hand_out, key_of, opened, quiet_settings, receipt, submission
 
 
 @pytest.fixture
@@ -63,6 +63,7 @@ def test_a_release_that_the_queue_refuses_stays_held(tmp_path: Path, clock: Boot
         assert outbox.release(key_of(50), submission(51)) == PutResult(Put.NOT_ACCEPTED, NotAccepted.FULL)
         assert len(outbox.held(10)) == 1
         point = outbox.sync_point()
+        hand_out(outbox)
         outbox.settle(point.epoch, receipt(point.epoch, high=16))
         assert outbox.release(key_of(50), submission(51)) == PutResult(Put.ACCEPTED)
         assert outbox.held(10) == []
@@ -79,6 +80,7 @@ def test_a_crop_goes_its_way_with_its_event(tmp_path: Path, clock: BootClock) ->
         outbox.upkeep_now()
         assert crops(folder) == [1, 2]  # the third expired with its event
         point = outbox.sync_point()
+        hand_out(outbox)
         outbox.settle(point.epoch, receipt(point.epoch, accepted=[(1, 1)]))
         (due,) = outbox.evidence_due(10)
         assert int(due.sha256, 16) == 1
@@ -94,6 +96,7 @@ def test_an_upload_that_fails_is_tried_again_later_and_not_for_ever(tmp_path: Pa
     with opened(tmp_path / "outbox", clock, quiet_settings(evidence_keep_s=3600)) as outbox:
         outbox.put([submission(1, ttl_s=60, evidence=crop(folder, 1))])
         point = outbox.sync_point()
+        hand_out(outbox)
         outbox.settle(point.epoch, receipt(point.epoch, high=1))
         for pause in (10, 20, 40):
             (due,) = outbox.evidence_due(10)
@@ -115,6 +118,7 @@ def test_two_events_with_one_crop(tmp_path: Path, clock: BootClock) -> None:
         outbox.upkeep_now()
         assert crops(folder) == [7]
         point = outbox.sync_point()
+        hand_out(outbox)
         outbox.settle(point.epoch, receipt(point.epoch, high=2))
         outbox.evidence_done(shared.sha256)
         assert crops(folder) == []

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from edge_runtime.outbox import Outbox, Put
 from edge_runtime.outbox.schema import ROW_OVERHEAD
 from edge_runtime.protocol.delivery import Rejection, RejectionCode
-from tests.rigs.outbox import BootClock, quiet_settings, receipt, submission
+from tests.rigs.outbox import BootClock, hand_out, quiet_settings, receipt, submission
 
 SETTINGS = quiet_settings(quota_bytes=64 * 1024, reserve_share=0.2, decisions_kept=10_000)
 
@@ -74,6 +74,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(high=st.integers(0, 60))
     def settle_up_to(self, high: int) -> None:
+        high = min(high, self.outbox.sync_point().next - 1)
+        self.outbox.upkeep_now()  # what has run out is not handed out, so no server can have it
+        hand_out(self.outbox)
         word = receipt(self.epoch, high=high, wall_ns=self.clock.unix_ns)
         self.delivered += self.outbox.settle(self.epoch, word).delivered
 

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from edge_runtime.outbox import (
 )
 from edge_runtime.protocol.delivery import MAX_BODY_BYTES, OutcomeRange, Rejection, RejectionCode
 from edge_runtime.protocol.vocabulary import DecisionKind, Fate
-from tests.rigs.outbox import BootClock, key_of, opened, quiet_settings, receipt, submission
+from tests.rigs.outbox import BootClock, hand_out, key_of, opened, quiet_settings, receipt, submission
 
 SMALL = quiet_settings(quota_bytes=64 * 1024, reserve_share=0.0)
 BIG_BODY = bytes(4096 - 128)
@@ -82,7 +83,8 @@ def test_a_receipt_settles_what_it_names_and_nothing_else(tmp_path: Path, clock:
     with opened(tmp_path, clock) as outbox:
         outbox.put([submission(n) for n in range(1, 11)])
         epoch = outbox.sync_point().epoch
-        word = receipt(epoch, high=2, accepted=[(4, 5), (9, 9), (20, 30)])
+        word = receipt(epoch, high=2, accepted=[(4, 5), (9, 9)])
+        hand_out(outbox)
         assert outbox.settle(epoch, word) == Settled(delivered=5)
         assert numbers(outbox) == [3, 6, 7, 8, 10]
         assert outbox.settle(epoch, word) == Settled()
@@ -100,13 +102,53 @@ def test_a_receipt_of_another_epoch_changes_nothing(tmp_path: Path, clock: BootC
         assert numbers(outbox) == [1]
 
 
-def test_a_claim_beyond_what_was_ever_sent_is_no_promise_for_later(tmp_path: Path, clock: BootClock) -> None:
-    with opened(tmp_path, clock) as outbox:
-        outbox.put([submission(1)])
+@pytest.mark.parametrize(
+    ("claim", "before"),
+    [
+        ({"high": 20}, 0),  # more than this file ever had
+        ({"high": 10, "accepted": [(14, 20)]}, 0),
+        ({"high": 20}, 15),  # its own new numbers have overtaken what the server means
+        ({"accepted": [(12, 13)]}, 15),
+    ],
+)
+def test_events_of_a_state_that_is_older_than_the_server_go_out_again(
+    tmp_path: Path, clock: BootClock, claim: dict[str, Any], before: int
+) -> None:
+    """An image that was put back, or a card that lost what it said was written: the numbers begin again."""
+    with opened(tmp_path / "outbox", clock) as outbox:
+        outbox.put([submission(n) for n in range(1, 11)])
+    with opened(tmp_path / "outbox", clock) as outbox:
         epoch = outbox.sync_point().epoch
-        outbox.settle(epoch, receipt(epoch, high=10**9))
-        outbox.put([submission(2)])
-        assert numbers(outbox) == [2]
+        new = [submission(n, 3) for n in range(100, 103 + before)]
+        outbox.put(new)
+        assert outbox.settle(epoch, receipt(epoch, **claim)).delivered == 0
+        point, status = outbox.sync_point(), outbox.status()
+        assert point.epoch != epoch
+        assert (point.lowest, point.next) == (1, 14 + before)
+        assert (status.ledger.queued, status.ledger.balances) == (13 + before, True)
+        assert "older than what the server knows" in status.sentences[0]
+        assert outbox.outcomes(10) == []
+        items = outbox.lease(100, 100_000)
+        assert {item.key for item in items} == {key_of(n) for n in range(1, 11)} | {item.key for item in new}
+        word = receipt(point.epoch, high=13 + before)
+        assert outbox.settle(point.epoch, word).delivered == 13 + before
+    with opened(tmp_path / "outbox", clock) as outbox:
+        assert outbox.sync_point().epoch == point.epoch
+
+
+def test_a_server_that_goes_on_claiming_gets_one_new_epoch_an_hour(tmp_path: Path, clock: BootClock) -> None:
+    with opened(tmp_path, clock) as outbox:
+        outbox.put([submission(1, ttl_s=100_000)])
+        first = outbox.sync_point().epoch
+        outbox.settle(first, receipt(first, high=10**9))
+        second = outbox.sync_point().epoch
+        assert second != first
+        assert outbox.settle(second, receipt(second, high=10**9)).delivered == 0
+        assert (outbox.sync_point().epoch, numbers(outbox)) == (second, [1])
+        clock.pass_s(3601)
+        outbox.settle(second, receipt(second, high=10**9))
+        assert outbox.sync_point().epoch != second
+        assert numbers(outbox) == [1]
 
 
 def test_the_server_refuses_for_good_for_now_and_as_expired(tmp_path: Path, clock: BootClock) -> None:
@@ -278,6 +320,7 @@ def test_an_outcome_is_repeated_until_a_receipt_has_passed_it(tmp_path: Path, cl
         clock.pass_s(2)
         outbox.upkeep_now()
         epoch = outbox.sync_point().epoch
+        hand_out(outbox)
         outbox.settle(epoch, receipt(epoch, high=2))
         assert outbox.outcomes(10) == [OutcomeRange(first=3, last=3, fate=Fate.EXPIRED)]
         outbox.settle(epoch, receipt(epoch, high=4))

@@ -240,6 +240,7 @@ def upload_what_is_due(
         assert not wait_until(lambda: bool(server.requests), 0.2), "no event was receipted yet"
         now_ms = clock.wall().unix_ns // NS_PER_MS
         epoch = outbox.sync_point().epoch
+        assert len(outbox.lease(4, 1 << 20)) == 4
         outbox.settle(epoch, Receipt(epoch=epoch, high=4, credit=9, server_ms=now_ms))
         assert wait_until(lambda: uploader.done == 2 and uploader.never == 1)
         assert wait_until(lambda: uploader.later >= 1)
