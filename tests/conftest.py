@@ -4,13 +4,15 @@ What a machine cannot run or what takes long is deselected by a marker and count
 A skip is allowed on a laptop that lacks a part; in CI (`CI` in the environment) it is a failure.
 """
 
+import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 
 # The same examples in every run, and no wall-clock deadline: a busy machine is not a defect.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, print_blob=True)
@@ -92,6 +94,17 @@ def shared_data() -> Path:
     if found is None:
         pytest.skip("real test data is missing: put it at ../shared or point EDGE_SHARED at it")
     return found / "data"
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """A command that runs in the tests' process sets up logs: for its test alone, not for whoever comes next."""
+    root, before = logging.getLogger(), structlog.get_config()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")
