@@ -96,7 +96,3 @@ class Leases:
         self._ready.clear()
         self.handed.clear()
         self.scan_from = [1] * SEVERITIES
-
-    def next_ready_ms(self) -> int | None:
-        """When the next one has rested long enough, or None."""
-        return self._ready[0][0] if self._ready else None
