@@ -13,7 +13,7 @@ from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.gate.crops import Crops
 from edge_runtime.gate.desk import Decided, DecisionDesk
 from edge_runtime.gate.policy_file import InForce, PolicyFile, note_policy_place
-from edge_runtime.gate.recall import MOST
+from edge_runtime.gate.recall import last_hour
 from edge_runtime.gate.redaction import Redactor, WholeBlur
 from edge_runtime.gate.ring import HandOverRing, Waiting
 from edge_runtime.gate.tally import GateStatus, Tally, notices
@@ -47,8 +47,8 @@ class OutboxPort(Protocol):
         """
         ...
 
-    def decisions(self, limit: int, /) -> Sequence[bytes]:
-        """The newest decision receipts, encoded, newest first.
+    def decisions(self, limit: int, skip: int = 0, /) -> Sequence[bytes]:
+        """The newest decision receipts, encoded, newest first, without the newest `skip`.
 
         Raises:
             OutboxError: it is away, or cannot do so now.
@@ -176,7 +176,7 @@ class Gate:
         wait_s = _RETRY_FIRST_S
         while True:
             try:
-                self._desk.recall(self._outbox.decisions(MOST))
+                self._desk.recall(last_hour(self._outbox.decisions, self._clock))
             except OutboxError:
                 self._away(away=True)
             except Exception as error:  # noqa: BLE001 - without a past the budgets begin full, and that is said

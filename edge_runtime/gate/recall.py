@@ -1,6 +1,6 @@
 """Budgets across a restart: read back from the decisions that the outbox keeps, so that a crash gives none back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from edge_runtime.clock import NS_PER_S, Clock
@@ -8,10 +8,33 @@ from edge_runtime.policy import BudgetBook
 from edge_runtime.protocol import DecisionKind, EventTime, Reason, WireError
 from edge_runtime.protocol.decision import DecisionReceipt
 
-MOST = 1000
-"""Decisions that the outbox lists at once; with more within an hour the oldest of them are not counted."""
+MOST = 20_000
+"""Decisions that are read back; with more within an hour the oldest of them are not counted."""
 
+_PAGE = 1000
 _HOUR_NS = 3600 * NS_PER_S
+
+
+def last_hour(decisions: Callable[[int, int], Sequence[bytes]], clock: Clock) -> list[bytes]:
+    """Decisions that may be of the last hour, newest first, as far as the outbox keeps them.
+
+    Kept and held events have their receipts in the same ring as those that were sent: a thousand of them in an hour
+    must not hide what a permit let go before.
+
+    Args:
+        decisions: of the outbox: so many of the newest, after so many.
+        clock: dates them.
+
+    Raises:
+        OutboxError: the outbox is away.
+    """
+    found: list[bytes] = []
+    while len(found) < MOST:
+        page = decisions(_PAGE, len(found))
+        found += page
+        if len(page) < _PAGE or _is_older(page[-1], clock):
+            break
+    return found
 
 
 def recall(book: BudgetBook, receipts: Sequence[bytes], clock: Clock) -> None:
@@ -33,6 +56,12 @@ def recall(book: BudgetBook, receipts: Sequence[bytes], clock: Clock) -> None:
             book.sent(receipt.permit, where, receipt.event, size, at)
         elif Reason.COALESCED in receipt.reasons:
             book.coalesced(receipt.permit, where, receipt.event, at)
+
+
+def _is_older(raw: bytes, clock: Clock) -> bool:
+    receipt = _decode(raw)
+    age = None if receipt is None else _age_ns(receipt.at, clock)
+    return age is not None and age > _HOUR_NS
 
 
 def _lately(receipts: Sequence[bytes], clock: Clock) -> Iterator[tuple[DecisionReceipt, int]]:

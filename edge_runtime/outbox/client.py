@@ -117,9 +117,9 @@ class OutboxClient:
         """See `Outbox.drop`."""
         return self._call("drop", key=key, receipt=receipt, decision_key=decision_key)  # type: ignore[no-any-return]
 
-    def decisions(self, limit: int) -> list[bytes]:
+    def decisions(self, limit: int, skip: int = 0) -> list[bytes]:
         """See `Outbox.decisions`."""
-        return self._call("decisions", limit=limit)  # type: ignore[no-any-return]
+        return self._call("decisions", limit=limit, skip=skip)  # type: ignore[no-any-return]
 
     def dead_letters(self, limit: int) -> list[DeadLetter]:
         """See `Outbox.dead_letters`."""

@@ -30,10 +30,11 @@ def trim_decisions(tx: Transaction) -> None:
     )
 
 
-def newest_decisions(tx: Transaction, limit: int) -> list[bytes]:
-    """Receipts, newest first."""
+def newest_decisions(tx: Transaction, limit: int, skip: int = 0) -> list[bytes]:
+    """Receipts, newest first, without the newest `skip`."""
     rows = tx.database.execute(
-        "SELECT receipt FROM decisions WHERE length(receipt) > 0 ORDER BY n DESC LIMIT ?", (limit,)
+        "SELECT receipt FROM decisions WHERE length(receipt) > 0 ORDER BY n DESC LIMIT ? OFFSET ?",
+        (limit, skip),
     )
     return [row[0] for row in rows]
 

@@ -285,9 +285,9 @@ class Outbox:
 
     # ---- for people
 
-    def decisions(self, limit: int) -> list[bytes]:
-        """The newest decision receipts, encoded."""
-        return self._read(lambda tx: decision_rows.newest_decisions(tx, _listed(limit)))
+    def decisions(self, limit: int, skip: int = 0) -> list[bytes]:
+        """The newest decision receipts, encoded, without the newest `skip`."""
+        return self._read(lambda tx: decision_rows.newest_decisions(tx, _listed(limit), max(0, skip)))
 
     def dead_letters(self, limit: int) -> list[DeadLetter]:
         """The newest events that the server refused for good, at most 200."""

@@ -426,6 +426,18 @@ def test_a_restart_gives_no_budget_back(bench: Bench) -> None:
     ]
 
 
+def test_a_thousand_kept_events_hide_nothing_that_was_sent_before_them(bench: Bench) -> None:
+    for _ in range(2):
+        assert _restarted(bench)[-1][0] is DecisionKind.SEND
+        bench.clock.pass_s(60)
+    bench.open().see(event(bench.clock, id="beat", rule="heartbeat"))
+    bench.reasons()
+    beat = bench.outbox.submissions[-1]
+    assert beat.kind is DecisionKind.KEEP
+    bench.outbox.submissions += [beat] * 2500
+    assert _restarted(bench)[-1] == (DecisionKind.HOLD, (Reason.EVENT_BUDGET_SPENT,))
+
+
 def test_after_a_reboot_decisions_are_dated_by_a_clock_that_was_right(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,11 +107,11 @@ class PortOutbox:
             raise self.poison_error
         return [self._take(item) for item in submissions]
 
-    def decisions(self, limit: int) -> list[bytes]:
+    def decisions(self, limit: int, skip: int = 0) -> list[bytes]:
         self.called.set()
         if self.away:
             raise OutboxUnavailable("away")
-        return [item.receipt for item in reversed(self.submissions)][:limit]
+        return [item.receipt for item in reversed(self.submissions)][skip : skip + limit]
 
     def count_not_accepted(self, reason: NotAccepted, count: int) -> None:
         if self.away:
