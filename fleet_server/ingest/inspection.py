@@ -45,6 +45,7 @@ from fleet_server.settings import ServerSettings
 _MAX_REVISION = (1 << 31) - 1
 _MAX_COUNT = (1 << 53) - 1
 _DAY_MS = 24 * 3600 * 1000
+_DEFAULTS = ServerSettings()
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _RANKS = {severity: severity.rank for severity in Severity}
 _MORE_CAREFUL = {(one, other): one.at_least(other) for one in DataClass for other in DataClass}
@@ -68,12 +69,12 @@ class Rules:
         max_evidence_bytes: larger evidence is not expected; its event is taken all the same.
     """
 
-    recipient: str = "fleet"
-    accepts: frozenset[DataClass] = frozenset({DataClass.PUBLIC, DataClass.INTERNAL, DataClass.CONFIDENTIAL})
+    recipient: str = _DEFAULTS.recipient
+    accepts: frozenset[DataClass] = frozenset(_DEFAULTS.accepts)
     purposes: frozenset[str] | None = None
-    max_ttl_ms: int = 30 * _DAY_MS
-    tolerance_ms: int = 2000
-    max_evidence_bytes: int = 16 * 1024 * 1024
+    max_ttl_ms: int = _DEFAULTS.retention.max_ttl_days * _DAY_MS
+    tolerance_ms: int = _DEFAULTS.ingest.clock_tolerance_ms
+    max_evidence_bytes: int = _DEFAULTS.evidence.max_bytes
 
     @classmethod
     def of(cls, settings: ServerSettings) -> "Rules":

@@ -21,6 +21,7 @@ from fleet_server.storage.writing import chunks, insert, table
 
 _EPOCHS, _SETTLED, _COUNTS = table(EpochRow), table(SettledRow), table(FateCountRow)
 _FATES = tuple(fate.value for fate in Fate)
+_DEFAULTS = IngestSettings()
 
 EpochKey = tuple[str, str]
 """Device and epoch."""
@@ -36,10 +37,10 @@ class Limits:
         dead_letters, dead_letter_bytes: refused messages that are kept, of all devices together.
     """
 
-    max_ranges: int = 20_000
-    max_epochs: int = 64
-    dead_letters: int = 10_000
-    dead_letter_bytes: int = 64 * 1024 * 1024
+    max_ranges: int = _DEFAULTS.max_ranges
+    max_epochs: int = _DEFAULTS.max_epochs
+    dead_letters: int = _DEFAULTS.dead_letters
+    dead_letter_bytes: int = _DEFAULTS.dead_letter_bytes
 
     @classmethod
     def of(cls, settings: IngestSettings) -> "Limits":
