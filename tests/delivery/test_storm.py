@@ -14,7 +14,7 @@ from sim.road import Server, running
 from tests.rigs.light_devices import Fleet, enrol_many
 from tests.rigs.roads import Stored, broker_pid, children, wait_for
 
-_FLEET = int(os.environ.get("STORM_DEVICES", "500"))
+_FLEET = int(os.environ.get("STORM_DEVICES", "300"))
 _RATE = 300
 """What one core of a broker can shake hands with in a second; the plan uses half of it."""
 

@@ -149,7 +149,7 @@ class Fleet:
     async def _begin(
         self, rig: DeviceRig, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        writer.write(_packet(_CONNECT, _text("MQTT") + b"\x04\x02\x00\x3c" + _text(rig.name)))
+        writer.write(_packet(_CONNECT, _text("MQTT") + b"\x04\x02\x00\x00" + _text(rig.name)))
         kind, body = await asyncio.wait_for(_read(reader), _ANSWER_S)
         if kind & 0xF0 != 0x20 or body[1:2] != b"\x00":
             raise ConnectionError("refused")
