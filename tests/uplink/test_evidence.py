@@ -248,3 +248,28 @@ def upload_what_is_due(
         assert sorted(server.done) == sorted(due.sha256 for due in crops[:2])
         assert [path.stem for path in state.evidence.iterdir()] == [crops[2].sha256]
         assert {digest for _, digest, _ in server.requests} == {due.sha256 for due in crops[:3]}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_is_no_file_is_never_a_crop(tmp_path: Path, kind: str) -> None:
+    clock = SystemClock()
+    data = b"a crop"
+    due = EvidenceDue(hashlib.sha256(data).hexdigest(), len(data), str(tmp_path / "crop.jpg"), 1000)
+    if kind == "pipe":
+        os.mkfifo(due.path)
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_bytes(data)
+        Path(due.path).symlink_to(tmp_path / "elsewhere")
+    else:
+        Path(due.path).mkdir()
+    with httpx.Client() as client:
+        budget = ByteBudget(tmp_path / "budget.json", None, 0.0, clock)
+        upload = UploadClient(
+            "https://nowhere.invalid",
+            client,
+            piece_bytes=10,
+            budget=budget,
+            stop=threading.Event(),
+            clock=clock,
+        )
+        assert upload.upload(due) is Verdict.NEVER
