@@ -99,12 +99,15 @@ def shared_data() -> Path:
 @pytest.fixture(autouse=True)
 def _logs_as_before() -> Iterator[None]:
     """A command that runs in the tests' process sets up logs: for its test alone, not for whoever comes next."""
-    root, before = logging.getLogger(), structlog.get_config()
+    root, before = logging.getLogger(), structlog.get_config() if structlog.is_configured() else None
     handlers, level = list(root.handlers), root.level
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.configure(**before)
+    if before is None:
+        structlog.reset_defaults()  # what counts as set up would write to stdout
+    else:
+        structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

@@ -40,14 +40,15 @@ def test_importing_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_sigterm_cleans_up(tmp_path: Path) -> None:
     program = (
-        "import sys, time\n"
-        "from edge_runtime.cli import main\n"
+        "import time, typer\n"
+        "from edge_runtime.console import Program\n"
         "from edge_runtime.packages.scratch import scratch_directory\n"
-        "def work():\n"
+        "app = typer.Typer()\n"
+        "@app.command()\n"
+        "def work() -> None:\n"
         "    with scratch_directory('probe'):\n"
         "        time.sleep(60)\n"
-        "main.run = work\n"
-        "main.main()\n"
+        "Program('edge-runtime', app, 'EDGE_RUNTIME_DEBUG', lambda module: None, one_line=False).main()\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment)
