@@ -23,11 +23,7 @@ def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
         used.add(config.delivery.redaction.model)
     for name in sorted(set(config.models) - used):
         yield ("models", name), "no camera uses this model"
-    if _inline_proxy_password(data):
-        yield (
-            ("delivery", "uplink", "proxy"),
-            "a password stands in this file; put the URL into a file of mode 600 and write ${file:PATH}",
-        )
+    yield from _about_delivery(data)
     for name, camera in config.cameras.items():
         at = ("cameras", name)
         if camera.data_class is None:
@@ -59,6 +55,16 @@ def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
             if crossing is not None:
                 edges = "the edges after points {} and {} (from 0)".format(*crossing)
                 yield (*where, "polygon"), f"crosses itself: {edges}; what lies between them may be outside"
+
+
+def _about_delivery(data: Any) -> Iterator[Finding]:
+    if isinstance(data, Mapping) and "delivery" in data and data["delivery"] is None:
+        yield ("delivery",), "is empty, so nothing is delivered; write delivery: {} for its defaults"
+    if _inline_proxy_password(data):
+        yield (
+            ("delivery", "uplink", "proxy"),
+            "a password stands in this file; put the URL into a file of mode 600 and write ${file:PATH}",
+        )
 
 
 def _inline_proxy_password(data: Any) -> bool:

@@ -253,6 +253,9 @@ cameras:
 
 events:
   file: events.ndjson
+
+# To send events to a fleet server, those that a policy lets go (docs/policy.md); edge-runtime enrol comes first:
+# delivery: {{}}
 """
 
 

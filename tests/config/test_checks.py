@@ -140,6 +140,16 @@ def test_only_a_password_that_stands_in_the_file_is_regretted(
     assert any("a password stands in this file" in problem.text for problem in warnings) == warned
 
 
+def test_an_empty_delivery_section_is_a_warning(valid: dict[str, Any], write: Write) -> None:
+    empty = load_config(write(json.dumps(valid | {"delivery": None})))
+    assert [problem.text for problem in empty.warnings if problem.path == "delivery"] == [
+        "is empty, so nothing is delivered; write delivery: {} for its defaults"
+    ]
+    meant = load_config(write(json.dumps(valid | {"delivery": {}})))
+    assert meant.config.delivery is not None
+    assert not [problem for problem in meant.warnings if problem.path == "delivery"]
+
+
 def test_what_people_regret_is_a_warning(valid: dict[str, Any], write: Write) -> None:
     camera = valid["cameras"]["dock"]
     valid["models"]["spare"] = {"package": "p"}
