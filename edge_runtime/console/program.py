@@ -94,7 +94,10 @@ class Program:
         if hasattr(error, "format_message"):  # what click raises for a wrong command line
             context: Any = getattr(error, "ctx", None)
             where = f" (see {context.command_path} --help)" if context is not None else ""
-            return error.format_message().rstrip(".") + where, getattr(error, "exit_code", EXIT_USAGE)
+            message = (
+                error.format_message().rstrip(".").replace(": Value error, ", ": ")
+            )  # pydantic's own words
+            return message + where, getattr(error, "exit_code", EXIT_USAGE)
         if isinstance(error, ModuleNotFoundError):
             needed = self.what_to_install((error.name or "").split(".")[0])
             if needed is not None:

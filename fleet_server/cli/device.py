@@ -62,7 +62,7 @@ def invite(
         "labels": labels_of(label or ()),
         "serials": None if serials is None else _serials(serials),
         "needs_approval": approval,
-        "expires_s": span_s(expires, "--expires"),
+        "expires_s": _invitation_s(expires),
     }
     with connected(server, token_file, ca, data) as client:
         made = client.post("/v1/invitations", body)
@@ -212,6 +212,13 @@ def _done(found: Any, text: str, *, json: bool) -> None:
         write_json(found)
     else:
         say(text)
+
+
+def _invitation_s(expires: str) -> int:
+    seconds = span_s(expires, "--expires")
+    if not 60 <= seconds <= 30 * 86_400:
+        raise ConfigError("--expires: an invitation can be used for 1m to 30d")
+    return seconds
 
 
 def _serials(path: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """`fleet events`: follow, list, show and export committed events."""
 
 import random
+import re
 import sys
 import time
 from collections import OrderedDict
@@ -27,6 +28,8 @@ from fleet_server.cli.output import (
 from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
 from fleet_server.cli.values import instant_ms
 from fleet_server.cli.whole_file import WholeFile
+
+_EVENT = re.compile(r"[0-9]{1,18}|[0-9a-f]{32}")
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Follow, list, show and export events.")
 
@@ -146,7 +149,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show one event, the decision that let it go, and how far its evidence is."""
-    if not event.isalnum() or not event.isascii():
+    if not _EVENT.fullmatch(event):
         raise ConfigError("EVENT is a number or a key of 32 hexadecimal digits")
     with connected(server, token_file, ca, data) as client:
         found = client.get(f"/v1/events/{event}")

@@ -233,3 +233,12 @@ def test_an_interrupt_from_the_keyboard_is_silent() -> None:
     assert process.returncode == 130
     assert "Traceback" not in seen + rest
     assert "error" not in rest
+
+
+def test_an_unknown_choice_is_told_without_the_words_of_the_library(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.run(["gate", "starter", "nope"]) == 2
+    shown = capsys.readouterr().err
+    assert "'nope' is not one of 'offline_first', 'site_standard'" in shown
+    assert "Value error" not in shown

@@ -71,6 +71,21 @@ def test_what_cannot_be_used_is_one_line_and_code_2(
     assert shown.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["device", "invite", "--expires", "1s"], "--expires: an invitation can be used for 1m to 30d"),
+        (["device", "invite", "--expires", "31d"], "--expires: an invitation can be used for 1m to 30d"),
+        (["events", "show", "abc"], "EVENT is a number or a key of 32 hexadecimal digits"),
+    ],
+)
+def test_a_value_that_the_server_would_refuse_is_told_in_the_words_of_the_command_line(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--data", "x"]) == 2
+    assert capsys.readouterr().err == f"error: {sentence}\n"
+
+
 def test_help_and_a_command_line_without_a_server_import_nothing_heavy() -> None:
     code = (
         "import sys; from fleet_server.cli.main import run; run(['--help']); "
