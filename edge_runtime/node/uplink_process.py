@@ -5,6 +5,7 @@ held items that policy shows the operator; the policy on this device decides abo
 """
 
 import argparse
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from edge_runtime.node.camera_board import read_board
 from edge_runtime.node.delivery import state_of
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.policy import Policy
+from edge_runtime.protocol import EvidenceMode
 from edge_runtime.protocol.operation import Command, CommandKind, HeldList
 from edge_runtime.protocol.wire import places
 from edge_runtime.state import StateDirectory
@@ -62,15 +64,17 @@ def _run(loaded: LoadedConfig, option: Path | None) -> int:
     except ValidationError as error:
         raise ConfigError(f"delivery.uplink: {places(error)}") from None
     renew = renewal(state, clock, settings.proxy)
-    return run(state, settings, enrolled(state, clock), hands(loaded, state, renew), clock)
+    with contextlib.closing(OutboxClient(state.outbox_socket, clock, _CALL_S)) as outbox:
+        given = hands(loaded, state, outbox, renew)
+        return run(state, settings, enrolled(state, clock), given, clock)
 
 
-def hands(loaded: LoadedConfig, state: StateDirectory, renew: Callable[[], LinkIdentity]) -> Hands:
+def hands(
+    loaded: LoadedConfig, state: StateDirectory, outbox: OutboxClient, renew: Callable[[], LinkIdentity]
+) -> Hands:
     """What the uplink is handed: review, held items, cameras, renewal."""
     clock = SystemClock()
-    reviewer = Reviewer(
-        OutboxClient(state.outbox_socket, clock, _CALL_S), policy_reader(loaded, state), state, clock
-    )
+    reviewer = Reviewer(outbox, policy_reader(loaded, state), state, clock)
 
     def review(command: Command) -> CommandAnswer:
         return _review(reviewer, command)
@@ -107,7 +111,13 @@ def _review(reviewer: Reviewer, command: Command) -> CommandAnswer:
         return CommandAnswer(done=False, text="names no held item, or no reason")
     try:
         if command.kind is CommandKind.RELEASE_HELD:
-            reviewer.release(command.item, by=command.by, note=command.note, remote=True)
+            reviewer.release(
+                command.item,
+                by=command.by,
+                note=command.note,
+                evidence=command.evidence or EvidenceMode.NONE,
+                remote=True,
+            )
             return CommandAnswer(done=True, text="released")
         if command.kind is CommandKind.DROP_HELD:
             reviewer.drop(command.item, by=command.by, note=command.note, remote=True)

@@ -9,6 +9,7 @@ from edge_runtime.protocol.decision import DecisionReceipt
 from edge_runtime.protocol.delivery import Count, Ledger, Milliseconds
 from edge_runtime.protocol.event import Identifier
 from edge_runtime.protocol.topics import DeviceId
+from edge_runtime.protocol.vocabulary import EvidenceMode
 from edge_runtime.protocol.wire import WireRecord
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -123,6 +124,7 @@ class Command(WireRecord):
         by: operator who asked.
         item: key of the held item, hexadecimal, for release and drop.
         note: the operator's reason, for release and drop.
+        evidence: how much of the crop goes with a release; None is nothing. The device's policy bounds it.
     """
 
     id: Identifier
@@ -133,6 +135,7 @@ class Command(WireRecord):
     by: Annotated[str, Field(min_length=1, max_length=64)]
     item: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
     note: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    evidence: EvidenceMode | None = None
 
 
 class CommandResult(WireRecord):

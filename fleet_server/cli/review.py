@@ -1,6 +1,7 @@
 """`fleet review`: what devices hold for a person, and what that person decides."""
 
 import time
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,15 @@ Wait = Annotated[
     typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="Wait so long for the device's answer."),
 ]
 _POLL_S = 0.25
+
+
+class Evidence(str, Enum):
+    """What a release from afar may let go beside the event."""
+
+    NONE = "none"
+    REDACTED = "redacted"
+
+
 _SHORTEST = 6
 _SHOWN = 12  # the end of a key is random; its beginning is the time, and alike for many
 
@@ -61,12 +71,16 @@ def release(
     ca: Ca = None,
     data: Data = None,
     device: Device = None,
+    evidence: Annotated[
+        Evidence, typer.Option("--evidence", help="How much of its crop goes with it.")
+    ] = Evidence.NONE,
     wait: Wait = 20,
     json: Json = False,
 ) -> int:
     """Ask a device to let a held item go. The device's policy has the last word."""
+    asked = {"reason": reason, "evidence": evidence.value}
     with connected(server, token_file, ca, data) as client:
-        return _decide(client, "release", item, device, reason, wait, json=json)
+        return _decide(client, "release", item, device, asked, wait, json=json)
 
 
 @app.command()
@@ -83,14 +97,21 @@ def drop(
 ) -> int:
     """Ask a device to destroy a held item."""
     with connected(server, token_file, ca, data) as client:
-        return _decide(client, "drop", item, device, reason, wait, json=json)
+        return _decide(client, "drop", item, device, {"reason": reason}, wait, json=json)
 
 
 def _decide(
-    client: FleetClient, act: str, item: str, device: str | None, reason: str, wait: int, *, json: bool
+    client: FleetClient,
+    act: str,
+    item: str,
+    device: str | None,
+    asked: dict[str, str],
+    wait: int,
+    *,
+    json: bool,
 ) -> int:
     entry = _found(client, item, device)
-    command = client.post(f"/v1/held/{entry['device']}/{entry['key']}/{act}", {"reason": reason})
+    command = client.post(f"/v1/held/{entry['device']}/{entry['key']}/{act}", asked)
     clock = SystemClock()
     until_ns = clock.monotonic_ns() + wait * NS_PER_S
     while command["state"] in ("queued", "sent") and clock.monotonic_ns() < until_ns:

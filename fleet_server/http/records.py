@@ -1,7 +1,7 @@
 """What the API answers with: one record for each thing, made from the rooms' own."""
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -211,6 +211,16 @@ class ReviewRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: Note
+
+
+class ReleaseRequest(ReviewRequest):
+    """Why a person releases a held item, and what goes with it.
+
+    Attributes:
+        evidence: how much of its crop; the device's policy has the last word.
+    """
+
+    evidence: Literal["none", "redacted"] = "none"
 
 
 class CommandAnswer(_Answer):

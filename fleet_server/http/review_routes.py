@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from edge_runtime.protocol.operation import CommandKind
 from edge_runtime.protocol.topics import DeviceId
+from edge_runtime.protocol.vocabulary import EvidenceMode
 from fleet_server.http.access import Approver, AsOperator, Given, Viewer
 from fleet_server.http.problems import Problem, not_found
 from fleet_server.http.records import (
@@ -15,6 +16,7 @@ from fleet_server.http.records import (
     DeadLetterPage,
     HeldAnswer,
     HeldPage,
+    ReleaseRequest,
     ReviewRequest,
 )
 from fleet_server.http.services import Services, now_ms
@@ -43,10 +45,11 @@ def list_held(
 
 @router.post("/held/{device}/{item}/release", operation_id="releaseHeld", status_code=202)
 def release_held(
-    device: DeviceInPath, item: ItemInPath, request: ReviewRequest, services: Given, by: Approver
+    device: DeviceInPath, item: ItemInPath, request: ReleaseRequest, services: Given, by: Approver
 ) -> CommandAnswer:
     """Ask a device to let a held item go. Its policy has the last word; the command says what became of it."""
-    return _review(services, by, device, CommandKind.RELEASE_HELD, item, request.reason)
+    evidence = EvidenceMode(request.evidence)
+    return _review(services, by, device, CommandKind.RELEASE_HELD, item, request.reason, evidence)
 
 
 @router.post("/held/{device}/{item}/drop", operation_id="dropHeld", status_code=202)
@@ -92,7 +95,13 @@ def list_dead_letters(
 
 
 def _review(
-    services: Services, by: Operator, device: str, kind: CommandKind, item: str, reason: str
+    services: Services,
+    by: Operator,
+    device: str,
+    kind: CommandKind,
+    item: str,
+    reason: str,
+    evidence: EvidenceMode | None = None,
 ) -> CommandAnswer:
     with services.store.write() as session:
         found = review.held(session, now_ms(services), device=device, key=item)
@@ -101,7 +110,7 @@ def _review(
         if found[0].command in ("queued", "sent"):
             text = f"{device} was asked about {item} already and has not answered yet"
             raise Problem(409, "already_asked", text)
-        return _command(session, services, by, device, kind, item=item, reason=reason)
+        return _command(session, services, by, device, kind, item=item, reason=reason, evidence=evidence)
 
 
 def _command(
@@ -113,6 +122,7 @@ def _command(
     *,
     item: str | None = None,
     reason: str | None = None,
+    evidence: EvidenceMode | None = None,
 ) -> CommandAnswer:
     row = session.get(DeviceRow, device)
     if row is None:
@@ -120,10 +130,14 @@ def _command(
     if row.state != "active":
         raise Problem(409, "not_active", f"{device} is {row.state}: it is not connected")
     try:
-        sent = review.send(session, services.clock, device, kind, by.name, item=item, note=reason)
+        sent = review.send(
+            session, services.clock, device, kind, by.name, item=item, note=reason, evidence=evidence
+        )
     except review.TooManyCommands:
         text = f"{review.MAX_WAITING} commands wait for {device}: it takes no more until it connects"
         raise Problem(409, "too_many_commands", text) from None
     detail = {"command": sent.id} | ({"item": item, "reason": reason} if item is not None else {})
+    if evidence is not None:
+        detail["evidence"] = evidence.value
     services.audit.record(session, by.name, f"command.{kind.value}", device, detail)
     return CommandAnswer.model_validate(sent)

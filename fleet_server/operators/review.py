@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from edge_runtime.clock import NS_PER_MS, Clock
 from edge_runtime.protocol.ids import uuid7
 from edge_runtime.protocol.operation import Command, CommandKind, HeldItem
+from edge_runtime.protocol.vocabulary import EvidenceMode
 from edge_runtime.protocol.wire import WireError
 from fleet_server.storage.device_tables import CommandRow, HeldRow
 
@@ -92,6 +93,7 @@ def send(
     *,
     item: str | None = None,
     note: str | None = None,
+    evidence: EvidenceMode | None = None,
 ) -> SentCommand:
     """Put a command in the queue of a device.
 
@@ -103,6 +105,7 @@ def send(
         by: name of the operator.
         item: key of the held item.
         note: the operator's reason.
+        evidence: how much of the crop goes with a release; the device's policy bounds it.
 
     Raises:
         TooManyCommands: `MAX_WAITING` wait already.
@@ -121,6 +124,7 @@ def send(
         by=by,
         item=item,
         note=note,
+        evidence=evidence,
     )
     row = CommandRow(
         id=command.id,

@@ -187,6 +187,7 @@ RECORDS: dict[str, WireRecord] = {
             "by": "Ada",
             "item": KEY.hex(),
             "note": "seen on site",
+            "evidence": "redacted",
         }
     ),
     "command_result": CommandResult(

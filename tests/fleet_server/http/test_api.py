@@ -115,7 +115,10 @@ def test_a_held_item_is_released_once_with_a_name_and_a_reason(api: FleetApi) ->
     approver = api.client(Role.APPROVER)
     listed = approver.get("/v1/held").json()["held"]
     assert [(entry["device"], entry["key"], entry["command"]) for entry in listed] == [("dock-1", key, None)]
-    asked = approver.post(f"/v1/held/dock-1/{key}/release", json={"reason": "checked by anna"})
+    whole = {"reason": "checked by anna", "evidence": "crop"}
+    assert approver.post(f"/v1/held/dock-1/{key}/release", json=whole).status_code == 422  # never from afar
+    wish = {"reason": "checked by anna", "evidence": "redacted"}
+    asked = approver.post(f"/v1/held/dock-1/{key}/release", json=wish)
     assert asked.status_code == 202
     command = asked.json()
     assert (command["state"], command["kind"]) == ("queued", "release_held")
@@ -124,7 +127,7 @@ def test_a_held_item_is_released_once_with_a_name_and_a_reason(api: FleetApi) ->
     assert (again.status_code, again.json()["code"]) == (409, "already_asked")
     audit = approver.get("/v1/audit").json()["entries"]
     assert audit[0]["action"] == "command.release_held"
-    assert audit[0]["detail"] == {"command": command["id"], "item": key, "reason": "checked by anna"}
+    assert audit[0]["detail"] == {"command": command["id"], "item": key, **wish}
     api.clock.advance(3600)
     assert approver.get("/v1/held").json()["held"] == []
 
