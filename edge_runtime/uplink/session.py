@@ -29,6 +29,7 @@ from edge_runtime.uplink.session_records import (
     Target,
 )
 
+_NOT_AUTHORIZED = 0x87
 _UNSUPPORTED_VERSION = 0x84
 _TAKEN_OVER = 0x8E
 _RECEIVE_MAXIMUM_311 = 64
@@ -189,6 +190,8 @@ class MqttSession:
                 reason.value in (_UNSUPPORTED_VERSION, 0x01) or "protocol version" in str(reason).lower()
             )
             text = f"the broker refused: {reason}"
+            if reason.value == _NOT_AUTHORIZED:
+                text += "; if the fleet revoked this device, enrol it again with a new token"
             self._end(Ended(text, answered=True, refused=True, unsupported=unsupported))
             return
         self._connected = True

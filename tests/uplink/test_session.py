@@ -116,6 +116,17 @@ def test_what_is_no_connack_is_no_session(junk: bytes) -> None:
         assert isinstance(first, Ended)
 
 
+@pytest.mark.parametrize(
+    ("mqtt5", "connack"), [(False, b"\x20\x02\x00\x05"), (True, b"\x20\x03\x00\x87\x00")]
+)
+def test_a_device_that_is_not_let_in_is_told_what_to_do(mqtt5: bool, connack: bytes) -> None:
+    with session(Rogue(lambda connection: connection.sendall(connack)), mqtt5=mqtt5) as events:
+        ended = ending(events)
+    assert ended.refused
+    assert not ended.unsupported
+    assert "if the fleet revoked this device, enrol it again with a new token" in ended.text
+
+
 def test_a_broker_that_drops_mqtt_5_suggests_the_older_version() -> None:
     with session(Rogue(lambda connection: None), mqtt5=True) as events:
         assert ending(events).unsupported
