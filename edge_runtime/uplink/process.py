@@ -6,6 +6,7 @@ Exit codes: 0 asked to end, 1 only a new process helps, 2 it cannot be used as i
 import contextlib
 import random
 import signal
+import socket
 import sys
 import threading
 
@@ -43,9 +44,7 @@ def run(
     Returns:
         The process's exit code.
     """
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, _STOPPING
-    )  # taken by a thread that waits for them, in no handler
+    told = _told_by_signals()
     clock = clock or SystemClock()
     directory = state.ensure().path / "uplink"
     try:
@@ -76,7 +75,7 @@ def run(
         clock=clock,
         rng=rng,
     )
-    threading.Thread(target=_stop_on_signal, args=(uplink,), name="uplink-signals", daemon=True).start()
+    threading.Thread(target=_stop_when_told, args=(uplink, told), name="uplink-signals", daemon=True).start()
     evidence.start()
     _say_ready()
     try:
@@ -94,6 +93,24 @@ def _say_ready() -> None:
         sys.stdout.flush()
 
 
-def _stop_on_signal(uplink: Uplink) -> None:
-    signal.sigwait(_STOPPING)
+def _told_by_signals() -> socket.socket:
+    """A socket that has something to read once SIGTERM or SIGINT came.
+
+    Blocking the signals and waiting for them would not do: threads that a library started while it was imported
+    (NumPy's) have them unblocked, and the kernel ends the process through one of those.
+    """
+    told, tell = socket.socketpair()
+    tell.settimeout(0)
+    signal.set_wakeup_fd(tell.detach(), warn_on_full_buffer=False)
+    for number in _STOPPING:
+        signal.signal(number, _do_nothing)
+    return told
+
+
+def _do_nothing(_number: int, _frame: object) -> None:
+    """The wake-up descriptor was written when the signal came; without a handler the process would end."""
+
+
+def _stop_when_told(uplink: Uplink, told: socket.socket) -> None:
+    told.recv(1)
     uplink.stop()

@@ -1,6 +1,9 @@
 """A command of the fleet server meets the review of held items; the device's policy has the last word."""
 
 import contextlib
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +18,14 @@ from edge_runtime.node.uplink_process import hands
 from edge_runtime.outbox import OutboxClient, Submission
 from edge_runtime.protocol import DecisionKind, uuid7
 from edge_runtime.protocol.decision import DecisionReceipt
+from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.protocol.operation import Command, CommandKind
 from edge_runtime.uplink import LinkIdentity
+from tests.rigs.brokers import free_port
 from tests.rigs.gate import event, jpeg
 from tests.rigs.outbox import process
+from tests.rigs.pki import Pki
+from tests.rigs.uplinks import enrol_by_hand
 
 POLICY = {
     "version": 1,
@@ -106,3 +113,18 @@ def test_a_release_from_afar_lets_go_what_policy_lets_and_no_more(loaded: Loaded
         (queued,) = client.lease(1, 100_000)
     assert crop.sha256.encode() not in queued.body
     assert b"redacted" in queued.body
+
+
+def test_sigterm_ends_it_cleanly_although_libraries_started_threads(
+    loaded: LoadedConfig, tmp_path: Path
+) -> None:
+    """Threads that NumPy starts on import do not block the signal: the kernel ended the process through one."""
+    state = state_of(loaded).ensure()
+    nobody = BrokerAddress(host="localhost", port=free_port())
+    enrol_by_hand(state, Pki(tmp_path / "pki").device("cam-1"), nobody)
+    words = [sys.executable, "-m", "edge_runtime.node.uplink_process", "--config", str(loaded.path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as uplink:
+        assert uplink.stdout is not None
+        assert uplink.stdout.readline() == b"ready\n"
+        uplink.send_signal(signal.SIGTERM)
+        assert uplink.wait(30) == 0
