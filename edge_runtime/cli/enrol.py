@@ -30,7 +30,9 @@ def enrol(
     serial: Annotated[
         str | None, typer.Option(help="Hardware serial number; the board's own when not given.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Wished id; the server decides.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Wished id, with --again the present one; the server decides.")
+    ] = None,
     proxy: Annotated[
         str | None, typer.Option(envvar="EDGE_RUNTIME_PROXY", help="HTTP proxy: http://host:port.")
     ] = None,
@@ -65,8 +67,10 @@ def enrol(
             )
         _say(present, as_json=as_json)
         return 0
+    # The outbox's numbers belong to the id under which they were sent: enrolled anew, the device asks for its own.
+    wish = device or (None if present is None else present.device)
     answer = enrol_device(
-        server, read, where, serial=serial or board_serial(), device=device, deadline_s=timeout, proxy=proxy
+        server, read, where, serial=serial or board_serial(), device=wish, deadline_s=timeout, proxy=proxy
     )
     if answer.state is EnrolmentState.PENDING:
         if as_json:

@@ -123,3 +123,15 @@ def test_a_used_token_is_refused_in_one_sentence(
     refused = cli(*words, tmp_path / "b")
     assert refused.code == 1
     assert refused.err.startswith("error: the server refused: this token was used already")
+
+
+def test_again_without_a_wish_asks_for_the_present_id(
+    cli: Callable[..., Any], url: str, fleet: FleetApi, token: str, tmp_path: Path
+) -> None:
+    """A new id on the old outbox would leave the fleet with numbers that nobody can explain."""
+    state = tmp_path / "device"
+    assert cli("enrol", "--server", url, "--token", token, "--state", state, "--device", "dev-1").code == 0
+    second = fleet.application.services.registry.invite("alice").token
+    words = ("enrol", "--server", url, "--token", second, "--state", state, "--again", "--json")
+    waits = cli(*words)
+    assert (waits.code, json.loads(waits.out)) == (3, {"state": "pending", "device": "dev-1"})
