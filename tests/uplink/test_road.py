@@ -96,7 +96,7 @@ def test_who_is_stopped_while_connecting_still_reports(
     device.put([submission(1, ttl_s=0.01) for _ in range(3)])
     assert wait_until(lambda: device.outbox.status().ledger.expired == 3)
     with device:
-        assert wait_until(lambda: device.uplink.attempts == 1)
+        assert wait_until(lambda: device.uplink.attempts >= 1)  # 2 at once where the broker wants 3.1.1
     assert wait_until(lambda: [found.reason for found in peer.presence(name)][-1:] == ["stopped"])
     assert wait_until(lambda: bool(peer.outcomes and peer.health))
     assert peer.health[-1].ledger.expired == 3
