@@ -175,6 +175,9 @@ class MqttSession:
         finally:
             if (left := self._client.socket()) is not None:
                 left.close()
+            # paho closes the pair with which it wakes itself in its finalizer only; the collector may be late
+            with contextlib.suppress(AttributeError):  # a private name, the same in every release of paho 2
+                self._client._reset_sockets()
             for made in self._sockets:
                 made.close()
 

@@ -68,6 +68,7 @@ def session(rogue: Rogue, *, mqtt5: bool) -> Iterator["queue.Queue[SessionEvent]
     finally:
         made.close()
         rogue.close()
+        assert wait_until(lambda: not made.hangs, 10), "the session's thread and its socket outlive the test"
 
 
 def ending(events: "queue.Queue[SessionEvent]") -> Ended:
