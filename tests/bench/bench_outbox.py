@@ -24,7 +24,7 @@ from edge_runtime.protocol.delivery import Receipt
 from edge_runtime.protocol.vocabulary import DecisionKind
 from edge_runtime.state import StateDirectory
 from tests.bench.environments import ROOT, python_of
-from tests.rigs.outbox import client, process
+from tests.rigs.outbox import client, hand_out, process
 
 BODY = os.urandom(282)
 RECEIPT = os.urandom(250)
@@ -152,6 +152,7 @@ class Cases:
         outbox = self._settled
         for _ in range(40):
             outbox.put(self._numbers.submissions(250))
+        hand_out(outbox)
         point = outbox.sync_point()
         begin = time.perf_counter()
         for first in range(point.lowest, point.next, 100):
