@@ -27,8 +27,6 @@ class Cable:
 
     Attributes:
         port: where to connect instead of the target.
-        bytes_up: forwarded from whoever connects here to the target.
-        bytes_down: forwarded back.
         connections: accepted so far.
         tap: is given every piece of bytes that comes in at either end, in the cable's thread; or None.
     """
@@ -38,7 +36,7 @@ class Cable:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0)
         self.port: int = self._listener.getsockname()[1]
-        self.bytes_up = self.bytes_down = self.connections = 0
+        self._bytes_up = self._bytes_down = self.connections = 0
         self.tap: Callable[[bytes], None] | None = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
@@ -56,6 +54,18 @@ class Cable:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def bytes_up(self) -> int:
+        """Forwarded from whoever connects here to the target; never less than the target has received."""
+        with self._lock:
+            return self._bytes_up
+
+    @property
+    def bytes_down(self) -> int:
+        """Forwarded back; never less than whoever connects here has received."""
+        with self._lock:
+            return self._bytes_down
 
     def cut(self) -> None:
         """Break every connection, and every new one at once."""
@@ -145,9 +155,9 @@ class Cable:
                 sent = sink.send(buffer[:_CHUNK])
                 del buffer[:sent]
                 if to_far:
-                    self.bytes_up += sent
+                    self._bytes_up += sent
                 else:
-                    self.bytes_down += sent
+                    self._bytes_down += sent
         for end, pending, filling in ((pair.near, pair.down, pair.up), (pair.far, pair.up, pair.down)):
             wanted = selectors.EVENT_WRITE if pending else 0
             if len(filling) < _MAX_BUFFER:
