@@ -10,7 +10,6 @@ from edge_runtime.outbox import QueuedItem
 from edge_runtime.protocol.delivery import (
     MAX_BUNDLE_BYTES,
     MAX_BUNDLE_ITEMS,
-    BundleItem,
     EventBundle,
     Receipt,
 )
@@ -104,20 +103,18 @@ def pack(
         None where not even the first fits.
     """
     while entries:
-        bundle = EventBundle(
-            device=device,
-            epoch=epoch,
-            items=tuple(
-                BundleItem(
-                    key=entry.item.key,
-                    seq=entry.item.seq,
-                    left_ms=entry.left_ms(now_ns),
-                    deadline_ms=entry.item.deadline_ms,
-                    body=entry.item.body,
-                )
-                for entry in entries
-            ),
-        )
+        items = [
+            {
+                "key": entry.item.key,
+                "seq": entry.item.seq,
+                "left_ms": entry.left_ms(now_ns),
+                "deadline_ms": entry.item.deadline_ms,
+                "body": entry.item.body,
+            }
+            for entry in entries
+        ]
+        # in one call: a record of its own for every item takes twice as long
+        bundle = EventBundle.model_validate({"device": device, "epoch": epoch, "items": items})
         payload = _encoded(bundle)
         if payload is not None and len(payload) <= max_payload:
             return Parcel(
@@ -137,15 +134,33 @@ def _encoded(bundle: EventBundle) -> bytes | None:
         return None
 
 
-def settled_by(receipt: Receipt, known: set[int]) -> set[int]:
-    """Which of these sequence numbers a receipt answers, refusals included."""
-    ranges = sorted(receipt.accepted)
-    firsts = [first for first, _ in ranges]
-    lasts = list(accumulate((last for _, last in ranges), max))  # ranges may overlap
+class Answered:
+    """Which sequence numbers a receipt answers, refusals included.
 
-    def accepted(seq: int) -> bool:
-        place = bisect_right(firsts, seq) - 1
-        return place >= 0 and seq <= lasts[place]
+    Args:
+        receipt: the server's word.
+    """
 
-    settled = {seq for seq in known if seq <= receipt.high or accepted(seq)}
-    return settled | ({rejection.seq for rejection in receipt.rejected} & known)
+    def __init__(self, receipt: Receipt) -> None:
+        self._high = receipt.high
+        ranges = sorted(receipt.accepted)
+        self._firsts = [first for first, _ in ranges]
+        self._lasts = list(accumulate((last for _, last in ranges), max))  # ranges may overlap
+        self._rejected = frozenset(rejection.seq for rejection in receipt.rejected)
+
+    def __contains__(self, seq: int) -> bool:
+        return seq <= self._high or self._reach(seq) >= seq or seq in self._rejected
+
+    def _reach(self, seq: int) -> int:
+        """The highest end of the accepted ranges that begin at or before `seq`; 0 without one."""
+        place = bisect_right(self._firsts, seq)
+        return self._lasts[place - 1] if place else 0
+
+    def among(self, seqs: set[int]) -> set[int]:
+        """Those of `seqs`, which are not empty, that it answers."""
+        lowest, highest = min(seqs), max(seqs)
+        if highest <= self._high or self._reach(lowest) >= highest:
+            return seqs
+        if lowest > self._high and self._reach(highest) < lowest and not self._rejected:
+            return set()
+        return {seq for seq in seqs if seq in self}

@@ -14,7 +14,7 @@ from edge_runtime.outbox import QueuedItem
 from edge_runtime.protocol.delivery import MAX_BUNDLE_BYTES, MAX_BUNDLE_ITEMS, Receipt
 from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES
 from edge_runtime.uplink.budget import ByteBudget
-from edge_runtime.uplink.bundles import CRITICAL, Leased, Parcel, choose, pack, settled_by
+from edge_runtime.uplink.bundles import CRITICAL, Answered, Leased, Parcel, choose, pack
 from edge_runtime.uplink.link import LinkMeter
 from edge_runtime.uplink.pacing import WINDOW, Pacer
 from edge_runtime.uplink.watchdog import ALONE_AFTER, ReceiptWatchdog, RetrySettings, retry_ns
@@ -36,6 +36,7 @@ class _Flight:
     bytes: int
     sent_ns: int
     overdue_ns: int
+    again_ns: int  # when its events may be sent again, should no receipt come
 
 
 class Delivery:
@@ -152,9 +153,11 @@ class Delivery:
 
     def next_parcel(self, now_ns: int) -> Parcel | None:
         """The bundle to publish now, or None. It is claimed from the byte budget; `sent` must follow."""
-        if self.epoch is None or not self._ripe(now_ns) or self.in_flight >= self._pacer.window:
+        if self.epoch is None or not self._sync_open or self.in_flight >= self._pacer.window:
             return None
         due = [entry for entry in self._pool.values() if entry.due_ns <= now_ns]
+        if not self._ripe(due, now_ns):
+            return None
         chosen = choose(due, ALONE_AFTER)
         if not chosen or (chosen[0].item.severity < CRITICAL and self._pacer.ready_ns(now_ns) > now_ns):
             return None
@@ -184,19 +187,16 @@ class Delivery:
     def sent(self, parcel: Parcel, mid: int, now_ns: int) -> None:
         """A parcel was handed to the broker's connection."""
         tries = max(entry.tries for entry in parcel.entries) + 1
-        flight = _Flight(
-            mid,
-            {entry.item.seq for entry in parcel.entries},
-            len(parcel.payload),
-            now_ns,
-            # The place in the window is free again after the first wait, however long the event's own next wait is.
-            now_ns + retry_ns(self._retry, 1, self._rng),
+        # The place in the window is free again after the first wait, however long the events' own next wait is.
+        overdue_ns = now_ns + retry_ns(self._retry, 1, self._rng)
+        again_ns = (
+            max(overdue_ns, now_ns + retry_ns(self._retry, tries, self._rng)) if tries > 1 else overdue_ns
         )
+        seqs = {entry.item.seq for entry in parcel.entries}
         for entry in parcel.entries:
             self._take(entry.item.seq)
-            entry.due_ns = max(flight.overdue_ns, now_ns + retry_ns(self._retry, tries, self._rng))
             self._flying[entry.item.seq] = entry
-        self._flights[mid] = flight
+        self._flights[mid] = _Flight(mid, seqs, len(parcel.payload), now_ns, overdue_ns, again_ns)
         self._pacer.sent(now_ns)
         self._link.sent(now_ns)
         if tries <= ALONE_AFTER:  # one that was never receipted says nothing about the connection
@@ -221,16 +221,20 @@ class Delivery:
             return False
         self._sync_open = True
         self._pacer.receipt(receipt.credit)
-        settled = settled_by(receipt, set(self._flying) | set(self._pool))
-        for seq in settled:
-            self._flying.pop(seq, None)
+        answered = Answered(receipt)
+        for seq in [seq for seq in self._pool if seq in answered]:
             self._take(seq)
             self._tries.pop(seq, None)
-        for flight in [flight for flight in self._flights.values() if flight.seqs & settled]:
-            flight.seqs -= settled
-            if not flight.seqs:
+        for flight in list(self._flights.values()):
+            settled = answered.among(flight.seqs)
+            for seq in settled:
+                self._flying.pop(seq, None)
+                self._tries.pop(seq, None)
+            if len(settled) == len(flight.seqs):
                 del self._flights[flight.mid]
                 self._link.receipted(flight.sent_ns, flight.bytes, now_ns, idle=not self._flights)
+            else:
+                flight.seqs -= settled
         self._watchdog.receipt(now_ns, more=bool(self._flights))
         return True
 
@@ -276,15 +280,13 @@ class Delivery:
             return entry.due_ns
         return entry.leased_ns + self._linger_ns
 
-    def _ripe(self, now_ns: int) -> bool:
-        if not self._sync_open or not self._pool:
-            return False
-        due = [entry for entry in self._pool.values() if entry.due_ns <= now_ns]
-        full = (
+    def _ripe(self, due: list[Leased], now_ns: int) -> bool:
+        """Whether what is due makes a full bundle, or one of it has waited for company long enough."""
+        return (
             len(due) >= MAX_BUNDLE_ITEMS
-            or sum(len(entry.item.body) for entry in due) >= MAX_BUNDLE_BYTES // 2
+            or any(self._ripe_at(entry) <= now_ns for entry in due)
+            or sum(len(entry.item.body) for entry in due) >= 3 * MAX_BUNDLE_BYTES // 4
         )
-        return full or any(self._ripe_at(entry) <= now_ns for entry in due)
 
     def _land(self, flight: _Flight) -> None:
         """A bundle that no receipt answered: its events wait for their next try."""
@@ -293,6 +295,7 @@ class Delivery:
             if entry is None:
                 continue
             entry.unreceipted += 1
+            entry.due_ns = flight.again_ns
             if len(self._tries) < _MAX_REMEMBERED_TRIES:
                 self._tries[seq] = entry.unreceipted
             self._put(entry)

@@ -136,6 +136,7 @@ class Uplink:
             settings, BrokerMemory(directory / "brokers.json"), self._presence, self._from_session, rng
         )
         self._renewal = Renewal(hands, self.tell)
+        self._told: tuple[bool, str | None, str | None] | None = None
         self._number_ns = 0
         self._subscribed = False
         self._limits = Connected(1, None)
@@ -190,8 +191,18 @@ class Uplink:
         while not self._stop.is_set():
             self._take_in(self._wait_s())
             self._work(self._clock.monotonic_ns())
+            self._tell_line()
         self._say_goodbye()
         self._watcher.stop()
+
+    def _tell_line(self) -> None:
+        """Tell the composition how the line stands, where that is news."""
+        online = self.online
+        why = None if online else (self.trouble or "the broker answers, the server does not yet")
+        now = (online, why, self._renewal.trouble)
+        if now != self._told:
+            self._told = now
+            self._hands.line(*now)
 
     def _wait_s(self) -> float:
         now = self._clock.monotonic_ns()

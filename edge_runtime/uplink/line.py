@@ -220,7 +220,13 @@ class Line:
     def _wait(self, event: Ended, lived_s: float, now_ns: int, ending: Ending | None = None) -> None:
         if ending is None:
             ending = _ending(event, lived_s)
+        quarrelled = self.quarrel
         wait_s = self._reconnect.wait_s(ending, lived_s, now_ns)
+        if self.quarrel and not quarrelled:
+            get_logger().error(
+                "takeover alarm: another client connects with this device's identity",
+                do="find the copy and enrol it as a device of its own",
+            )
         self.trouble = event.text
         self._next_ns = now_ns + int(wait_s * NS_PER_S)
         get_logger().warning(

@@ -96,6 +96,10 @@ def _refuse(command: Command) -> CommandAnswer:
     return CommandAnswer(done=False, text=f"this device does not take {command.kind.value}")
 
 
+def _tell_nobody(_online: bool, _why: str | None, _renewal: str | None) -> None:  # noqa: FBT001 - as the port
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Hands:
     """What the composition root hands in. All are called from threads of the uplink.
@@ -106,6 +110,7 @@ class Hands:
         cameras: for health.
         renew: renews the certificate; raises an error of the project where that failed.
         degraded: further sentences for health.
+        line: told on a change whether the server answers, why not, and why the certificate could not be renewed.
     """
 
     review: Callable[[Command], CommandAnswer] = _refuse
@@ -113,3 +118,4 @@ class Hands:
     cameras: Callable[[], tuple[CameraHealth, ...]] = tuple
     renew: Callable[[], LinkIdentity] | None = None
     degraded: Callable[[], tuple[str, ...]] = tuple
+    line: Callable[[bool, str | None, str | None], object] = _tell_nobody

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -15,7 +15,7 @@ from edge_runtime.outbox import QueuedItem
 from edge_runtime.protocol.delivery import EventBundle, Receipt, Rejection, RejectionCode
 from edge_runtime.protocol.ids import uuid7
 from edge_runtime.uplink.budget import ByteBudget
-from edge_runtime.uplink.bundles import Leased, choose, pack
+from edge_runtime.uplink.bundles import Answered, Leased, choose, pack
 from edge_runtime.uplink.delivery import Delivery
 from edge_runtime.uplink.link import LinkMeter
 from edge_runtime.uplink.pacing import Pacer
@@ -419,3 +419,31 @@ class Journeys(RuleBasedStateMachine):
 
 TestJourneys = Journeys.TestCase
 TestJourneys.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+_SEQ = st.integers(1, 40)
+
+
+@given(
+    seqs=st.sets(_SEQ, min_size=1),
+    high=st.integers(0, 20),
+    ranges=st.lists(st.tuples(_SEQ, st.integers(0, 9)), max_size=5),
+    refused=st.sets(_SEQ, max_size=3),
+)
+def test_a_receipt_answers_what_lies_in_it_and_nothing_else(
+    seqs: set[int], high: int, ranges: list[tuple[int, int]], refused: set[int]
+) -> None:
+    accepted = tuple((first, first + more) for first, more in ranges)
+    rejected = tuple(
+        Rejection(seq=seq, key=item(seq).key, code=RejectionCode.INVALID, permanent=True) for seq in refused
+    )
+    answered = Answered(
+        Receipt(epoch=EPOCH, high=high, accepted=accepted, rejected=rejected, credit=1, server_ms=0)
+    )
+    expected = {
+        seq
+        for seq in seqs
+        if seq <= high or seq in refused or any(first <= seq <= last for first, last in accepted)
+    }
+    assert answered.among(set(seqs)) == expected
+    assert {seq for seq in seqs if seq in answered} == expected
