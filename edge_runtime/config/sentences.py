@@ -18,6 +18,9 @@ from edge_runtime.config.shape import Place, Shape, place_of
 from edge_runtime.config.words import but_found, did_you_mean, kind_of, unknown_key
 from edge_runtime.telemetry import redact
 
+MAX_FINDINGS = 1000
+"""A hundred are shown; each costs a tenth of a millisecond, and a file can hold fifty thousand."""
+
 _NEVER_SHOWN = frozenset({"password", "username", "url", "proxy", "pipeline"})
 
 _POINTS = "must be a list of points such as [[0, 0], [1, 0], [1, 1]]"
@@ -27,7 +30,7 @@ _POINT = "must be a point [x, y]"
 def findings(
     error: ValidationError, model: type[BaseModel], data: Any, secret: Collection[Location]
 ) -> list[tuple[Location, str]]:
-    """Every finding of `error` as (location, sentence), each once.
+    """The findings of `error` as (location, sentence), each once; the first `MAX_FINDINGS` of a hopeless file.
 
     Args:
         error: of validating `data` against `model`.
@@ -36,7 +39,7 @@ def findings(
         secret: locations whose values came from references.
     """
     found: dict[tuple[Location, str], None] = {}
-    for details in error.errors(include_url=False):
+    for details in error.errors(include_url=False)[:MAX_FINDINGS]:
         if details["type"] == "too_short" and _is_long_enough(details):
             continue  # it is short of valid items only, and each invalid one has its own finding
         found[_finding(details, place_of(details["loc"], model), data, secret)] = None

@@ -32,6 +32,7 @@ from fleet_server.devices.states import (
 )
 from fleet_server.storage import Store
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow, PresenceRow
+from fleet_server.storage.event_tables import EpochRow
 
 MAX_LABELS = 32
 _DEVICE = re.compile(DEVICE_PATTERN)
@@ -154,7 +155,7 @@ class DeviceRegistry:
             )
             sign(self._authority, chosen, wanted, self._rules, now)
             row.state, row.changed_ms = DeviceState.ACTIVE.value, now
-            _forget_sessions(session, device)
+            _clear_what_old_keys_used_up(session, device)
             bump(session)
             detail = {"certificate": chosen.serial, "key_sha256": chosen.key_sha256, "superseded": len(older)}
             self._audit(session, by, "device.approve", device, detail)
@@ -228,9 +229,14 @@ class DeviceRegistry:
         return now_ms(self._clock)
 
 
-def _forget_sessions(session: Session, device: str) -> None:
-    """Let any session be newer than what is known: who had the old key may have named a huge one."""
+def _clear_what_old_keys_used_up(session: Session, device: str) -> None:
+    """Who had the old key may have named a huge session, and begun as many outbox files as a device may have.
+
+    Any session is newer than 0. The outbox files stay, with what was settled in them: one may be the device's own,
+    which goes on with its numbers.
+    """
     session.execute(update(PresenceRow).where(PresenceRow.device == device).values(session=0))
+    session.execute(update(EpochRow).where(EpochRow.device == device).values(first_ms=0))
 
 
 def _choose(device: str, waiting: Sequence[CertificateRow], key_sha256: str | None) -> CertificateRow:

@@ -184,7 +184,9 @@ class Batch:
             self._counts["message", "health"] += len(health)
         for parcel in parcels:
             if isinstance(parcel, PresenceParcel):
-                fresh = keep_presence(self._connection, parcel.presence, self._now_ms)
+                fresh = keep_presence(
+                    self._connection, parcel.presence, self._now_ms, retained=parcel.retained
+                )
                 self._counts["message", "presence" if fresh else "presence_stale"] += 1
             elif isinstance(parcel, HeldParcel):
                 keep_held(self._connection, parcel.held, self._now_ms)

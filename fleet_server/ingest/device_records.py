@@ -19,10 +19,12 @@ _OPEN = ("queued", "sent", "expired")
 """States of a command that a result may end: one that was given up may have been obeyed all the same."""
 
 
-def keep_presence(connection: Connection, presence: Presence, now_ms: int) -> bool:
+def keep_presence(connection: Connection, presence: Presence, now_ms: int, *, retained: bool = False) -> bool:
     """Keep a birth or a will; False when it is of an older session than what is known, and was only counted.
 
     Within one session a device is born once and dies once, so a birth that comes after its own will is stale too.
+    Where a new key was accepted (session 0) what the broker kept is of who had the old one: a number that this
+    one left there would make its successor's births stale. Only what is said now counts.
     """
     row = connection.execute(select(_PRESENCE).where(_PRESENCE.c.device == presence.device)).one_or_none()
     new = {
@@ -40,7 +42,8 @@ def keep_presence(connection: Connection, presence: Presence, now_ms: int) -> bo
     same = row.session == presence.session
     if same and row.state == presence.state.value:
         return True  # retained messages come again with every subscription
-    if presence.session < row.session or (same and presence.state is PresenceState.ONLINE):
+    of_old_key = retained and row.session == 0
+    if of_old_key or presence.session < row.session or (same and presence.state is PresenceState.ONLINE):
         connection.execute(update(_PRESENCE).where(where).values(stale_ignored=_PRESENCE.c.stale_ignored + 1))
         return False
     connection.execute(update(_PRESENCE).where(where).values(**new, since_ms=now_ms))

@@ -111,6 +111,10 @@ def inspect(arrival: Arrival, rules: Rules, now: Now) -> Parcel:
     if topic is None:
         text = "the topic is none of this protocol"
         return DeadParcel("", "unknown", RejectionCode.INVALID.value, text, arrival.payload)
+    if arrival.retained and topic.channel is not Channel.PRESENCE:
+        # it would come again with every subscription, long after who left it there was put out
+        text = "nothing but presence is retained"
+        return _dead(topic, RejectionCode.INVALID.value, text, arrival.payload)
     try:
         return _read(topic, arrival, rules, now)
     except WireError as error:
@@ -140,7 +144,7 @@ def _read(topic: Topic, arrival: Arrival, rules: Rules, now: Now) -> Parcel:
         presence = Presence.decode(payload)
         _require_own(topic, presence.device)
         _require_storable(presence.boot_id, presence.runtime)
-        return PresenceParcel(presence)
+        return PresenceParcel(presence, arrival.retained)
     return _operation(topic, payload)
 
 

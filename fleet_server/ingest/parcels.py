@@ -16,12 +16,14 @@ class Arrival:
     Attributes:
         arrived_ns: on the monotonic clock; times to live are counted from here.
         ticket: what the session needs to acknowledge it.
+        retained: the broker kept it from before this subscription; who sent it may be out by now.
     """
 
     topic: str
     payload: bytes
     arrived_ns: int
     ticket: object = None
+    retained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +111,12 @@ class SyncParcel:
 
 @dataclass(frozen=True, slots=True)
 class PresenceParcel:
-    """A birth or a will."""
+    """A birth or a will, and whether the broker only kept it."""
 
     channel: ClassVar[str] = Channel.PRESENCE.value
 
     presence: Presence
+    retained: bool = False
 
     @property
     def device(self) -> str:

@@ -311,7 +311,9 @@ class Session:
         except UnicodeDecodeError:
             topic = ""
         ticket = Ticket(connection, message.mid, message.qos)
-        self._deliver(Arrival(topic, bytes(message.payload), self._clock.monotonic_ns(), ticket))
+        self._deliver(
+            Arrival(topic, bytes(message.payload), self._clock.monotonic_ns(), ticket, message.retain)
+        )
 
     def _note_refusal(self, watch: "_Watch") -> None:
         """A broker without MQTT 5 says so, or hangs up in silence: the next attempt speaks the other version."""

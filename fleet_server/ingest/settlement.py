@@ -33,7 +33,7 @@ class Limits:
 
     Attributes:
         max_ranges: settled runs beyond `high` of one outbox file; more are refused for now, until a gap closes.
-        max_epochs: outbox files of one device.
+        max_epochs: outbox files of one device under one key: an operator who accepts a new one gives it as many.
         dead_letters, dead_letter_bytes: refused messages that are kept, of all devices together.
     """
 
@@ -129,7 +129,9 @@ class Books:
         devices = sorted({device for device, _ in keys})
         count: Counter[str] = Counter()
         for part in chunks(devices):
-            query = select(_EPOCHS.c.device, func.count()).where(_EPOCHS.c.device.in_(part))
+            query = select(_EPOCHS.c.device, func.count()).where(
+                _EPOCHS.c.device.in_(part), _EPOCHS.c.first_ms > 0
+            )
             rows = self._connection.execute(query.group_by(_EPOCHS.c.device))
             count.update({row[0]: row[1] for row in rows})
         refused: set[EpochKey] = set()
@@ -147,7 +149,7 @@ class Books:
 
     def _new_row(self, key: EpochKey) -> dict[str, Any]:
         row: dict[str, Any] = {"device": key[0], "epoch": key[1], "high": 0, "surplus": 0}
-        row |= {"first_ms": self._now_ms, "seen_ms": self._now_ms, "reported_ms": None}
+        row |= {"first_ms": max(1, self._now_ms), "seen_ms": self._now_ms, "reported_ms": None}
         return row | dict.fromkeys(("accepted", "queued", *_FATES), 0)
 
     def _load_progress(self) -> dict[EpochKey, Progress]:

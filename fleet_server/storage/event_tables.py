@@ -59,6 +59,8 @@ class EpochRow(Base):
 
     Attributes:
         high: every sequence number up to here is settled.
+        first_ms: when the server first heard of it; 0 for an outbox file of a key that an operator has replaced,
+            which does not count against the present key's.
         seen_ms: when the server last heard of it.
         surplus: events committed under a sequence number that was settled before: the device had given them up,
             or it used the number twice. `delivered + surplus` is the number of rows that were stored.

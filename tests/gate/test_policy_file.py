@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from edge_runtime.config import InvalidConfig
+from edge_runtime.config.sentences import MAX_FINDINGS
 from edge_runtime.gate.policy_file import (
     MAX_FILE_BYTES,
+    MAX_VALUES,
     PolicyFile,
     note_policy_place,
     policy_place,
@@ -90,6 +92,49 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "large").write_text("#" * (MAX_FILE_BYTES + 1))
     assert "is larger than" in said(tmp_path / "large")
     assert "cannot be read" in said(tmp_path / "a\0b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"a{number}: 1\n" for number in range(20_000)),
+        "permits:\n" + "".join(f"- {{a: {number}}}\n" for number in range(20_000)),
+        f"permits: [{'1,' * 100_000}]\n",
+        f"keep: [{{rules: [{'x,' * 100_000}]}}]\n",
+        "recipients:\n" + "".join(f"  r{number}: 1\n" for number in range(20_000)),
+        "a: 1\n" * 50_000,
+    ],
+)
+def test_reading_ends_where_no_policy_is_so_long(text: str, tmp_path: Path) -> None:
+    """Whoever decides waits for the reader: 20,000 keys that nobody knows took it six seconds."""
+    path = tmp_path / "p.yaml"
+    path.write_text(f"version: 1\nname: long\n{text}")
+    with pytest.raises(InvalidConfig, match=f"holds more than {MAX_VALUES} keys and values") as error:
+        read_policy(path)
+    assert len(error.value.problems) == 1
+
+
+def test_the_longest_policy_that_means_something_is_read(tmp_path: Path) -> None:
+    when = (
+        "when: {classes: [internal], cameras: [a, b], rules: [c, d], labels: [e], severity_at_least: notice}"
+    )
+    rest = "to: [fleet], purpose: safety, evidence: none, coalesce: 60, budget: {events_per_hour: 60}"
+    permits = "".join(f"- {{name: p{number}, {when}, {rest}}}\n" for number in range(256))
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "version: 1\nname: long\n"
+        "recipients: {fleet: {place: organisation, accepts: [internal], purposes: [safety]}}\n"
+        f"permits:\n{permits}"
+    )
+    assert len(read_policy(path).permits) == 256
+
+
+def test_findings_of_a_hopeless_file_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("version: 1\nname: long\n" + "".join(f"a{number}: 1\n" for number in range(5000)))
+    with pytest.raises(InvalidConfig) as error:
+        read_policy(path)
+    assert len(error.value.problems) == MAX_FINDINGS
 
 
 def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:

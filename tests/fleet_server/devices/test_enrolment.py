@@ -270,6 +270,55 @@ def test_a_stolen_key_leaves_no_session_behind_that_the_device_never_reaches(
     assert hear(7, PresenceState.OFFLINE) == "online"
 
 
+def test_what_the_broker_kept_of_a_stolen_key_keeps_nobody_out(office: Office, store: Store) -> None:
+    office.service.enrol(Asker(name="dev-1").request(office.registry.invite("alice").token))
+    rig, committer = DeviceRig("dev-1"), Committer(store, Limits())
+
+    def hear(session: int, *, retained: bool) -> tuple[int, str] | None:
+        message = rig.presence(session)
+        committer.commit([inspect(Arrival(*message, 0, retained=retained), Rules(), Now(0, 0))], 1)
+        with store.read() as reading:
+            found = reading.execute(select(PresenceRow.session, PresenceRow.state).filter_by(device="dev-1"))
+            return next(((row.session, row.state) for row in found), None)
+
+    assert hear(1 << 52, retained=False) == (1 << 52, "online")  # by who stole the key
+    office.registry.revoke("bob", "dev-1", "stolen")
+    office.service.enrol(Asker(name="dev-1").request(office.registry.invite("a").token))
+    office.registry.approve("bob", "dev-1")
+    # ingest subscribes anew before the device is born: the thief's message comes again
+    assert hear(1 << 52, retained=True) == (0, "online")
+    assert hear(8, retained=False) == (8, "online")
+    assert hear(8, retained=True) == (8, "online")
+    assert hear(9, retained=True) == (9, "online")  # born while ingest was away
+
+
+def test_an_accepted_key_has_all_of_its_outbox_files_before_it(office: Office, store: Store) -> None:
+    office.service.enrol(Asker(name="dev-1").request(office.registry.invite("alice").token))
+    committer, own = Committer(store, Limits(max_epochs=3)), DeviceRig("dev-1")
+
+    def high(rig: DeviceRig, *messages: tuple[str, bytes]) -> int:
+        parcels = [inspect(Arrival(*message, 0), Rules(), Now(0, 0)) for message in messages]
+        (answer,) = committer.commit(parcels, 1).answers
+        return answer.high
+
+    assert high(own, own.bundle(own.item(), own.item())) == 2
+    for _ in range(2):  # by who stole the key
+        thief = DeviceRig("dev-1")
+        assert high(thief, thief.bundle(thief.item())) == 1
+    fresh = DeviceRig("dev-1")
+    assert high(fresh, fresh.bundle(fresh.item())) == 0
+    office.registry.revoke("bob", "dev-1", "stolen")
+    office.service.enrol(Asker(name="dev-1").request(office.registry.invite("a").token))
+    assert high(fresh, fresh.sync(1)) == 0, "only an operator clears it"
+    office.registry.approve("bob", "dev-1")
+    assert high(own, own.bundle(own.item())) == 3, "its own file goes on where it was"
+    for _ in range(3):
+        fresh = DeviceRig("dev-1")
+        assert high(fresh, fresh.bundle(fresh.item())) == 1
+    fresh = DeviceRig("dev-1")
+    assert high(fresh, fresh.bundle(fresh.item())) == 0, "and the bound holds for the new key too"
+
+
 def test_a_removed_device_is_gone_and_its_name_waits_for_approval(office: Office) -> None:
     office.service.enrol(Asker(name="dev-1").request(office.registry.invite("alice").token))
     office.registry.remove("bob", "dev-1")

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_runtime.protocol.topics import Channel
+from edge_runtime.protocol.vocabulary import Fate
 from fleet_server.ingest import Arrival, Now, Rules, inspect
-from fleet_server.ingest.parcels import BundleParcel, DeadParcel, EmptyParcel
+from fleet_server.ingest.parcels import BundleParcel, DeadParcel, EmptyParcel, PresenceParcel
 from fleet_server.settings import ServerSettings
 from tests.rigs.deliveries import WALL_MS, DeviceRig
 
@@ -97,6 +98,18 @@ def test_content_never_gets_into_a_text() -> None:
 
 def test_an_empty_retained_presence_is_no_defect() -> None:
     assert _look("fleet/v1/dev-1/presence", b"") == EmptyParcel()
+
+
+def test_what_the_broker_kept_is_nothing_but_presence() -> None:
+    rig = DeviceRig("dev-1")
+    for message in (rig.bundle(rig.item()), rig.sync(1), rig.outcomes((1, 1, Fate.LOST))):
+        assert not isinstance(_look(*message), DeadParcel)
+        kept = inspect(Arrival(*message, 10**12, retained=True), Rules(), NOW)
+        assert isinstance(kept, DeadParcel)
+        assert (kept.device, kept.code) == ("dev-1", "invalid")
+    kept = inspect(Arrival(*rig.presence(1), 10**12, retained=True), Rules(), NOW)
+    assert isinstance(kept, PresenceParcel)
+    assert kept.retained
 
 
 def test_rules_come_from_the_settings(tmp_path: Path) -> None:
