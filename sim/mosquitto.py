@@ -12,6 +12,7 @@ from pathlib import Path
 from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.broker.mosquitto import MosquittoFiles, mosquitto_config
 from fleet_server.settings import ServerPaths
+from sim.process import bound
 
 _START_S = 20.0
 _TOLD_S = 60.0
@@ -88,7 +89,7 @@ class Mosquitto:
         configuration.write_text(mosquitto_config(files), encoding="utf-8")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - a program of the system
-                [program, "-c", str(configuration)], stdout=log, stderr=log, cwd=self._folder
+                bound([program, "-c", str(configuration)]), stdout=log, stderr=log, cwd=self._folder
             )
         _wait(self._listens, _START_S, "mosquitto")
         # only now: it ends at a SIGHUP that comes before it can take one

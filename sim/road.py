@@ -8,13 +8,9 @@ import contextlib
 import json
 import os
 import re
-import selectors
-import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,23 +18,17 @@ from typing import IO, Any
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.lifeline import told_parent
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.state import StateDirectory
 from sim.cable import Cable
 from sim.mosquitto import Mosquitto
+from sim.process import Process, RoadError
 
 _READY = re.compile(
     r"^ready https://(?P<host>[^:/\s]+):(?P<port>\d+) broker (?P<broker>[^:\s]+):(?P<mqtt>\d+)$"
 )
-_START_S = 60.0
-_END_S = 20.0
 _COMMAND_S = 60.0
 _MODULES = {"fleet": "fleet_server.cli.main", "edge-runtime": "edge_runtime.cli.main"}
-
-
-class RoadError(EdgeRuntimeError):
-    """A part of the road did not do what it should; the text holds what it said."""
 
 
 def command(program: str, *arguments: str) -> list[str]:
@@ -68,85 +58,6 @@ def free_port() -> int:
     """A port on loopback that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-
-
-@dataclass(slots=True)
-class Process:
-    """One child with its log; started, killed and started again.
-
-    Attributes:
-        arguments: its command line.
-        log: its standard error is appended here.
-    """
-
-    arguments: Sequence[str]
-    log: Path
-    _process: "subprocess.Popen[str] | None" = None
-    _file: IO[str] | None = None
-
-    @property
-    def pid(self) -> int:
-        """Of the running process.
-
-        Raises:
-            RoadError: it is not running.
-        """
-        if self._process is None or self._process.poll() is not None:
-            raise RoadError(f"{self.log.stem} is not running")
-        return self._process.pid
-
-    def start(self) -> str:
-        """Start it; the rest of its ready line.
-
-        Raises:
-            RoadError: it did not become ready.
-        """
-        self._file = self.log.open("a", encoding="utf-8")
-        self._process = subprocess.Popen(  # noqa: S603 - our own commands
-            list(self.arguments),
-            stdout=subprocess.PIPE,
-            stderr=self._file,
-            text=True,
-            start_new_session=True,
-            env=told_parent(os.environ) if "--with-parent" in self.arguments else None,
-        )
-        stream = self._process.stdout
-        deadline = time.monotonic() + _START_S
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, selectors.EVENT_READ)  # type: ignore[arg-type]
-            while stream is not None and (left := deadline - time.monotonic()) > 0:
-                line = stream.readline() if selector.select(left) else ""
-                if line.split()[:1] == ["ready"]:
-                    return line.strip()
-                if not line:
-                    break
-        self.kill()
-        raise RoadError(f"{self.log.stem} did not start: {self.log.read_text(encoding='utf-8')[-800:]}")
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM, and SIGKILL for who does not obey; the exit code."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> int:
-        if self._process is None:
-            return 0
-        if self._process.poll() is None:
-            self._process.send_signal(number)
-        try:
-            code = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            code = self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        if self._file is not None:
-            self._file.close()
-        self._process = self._file = None
-        return code
 
 
 class Server:
@@ -186,14 +97,19 @@ class Server:
         """
         if not self.data.exists():
             self._init()
-        if self.mosquitto is not None and not self.mosquitto.runs:
-            # it needs files that the server writes, and the server is ready only once it has a broker
-            threading.Thread(target=self.mosquitto.start, args=(self.data,), daemon=True).start()
         listen = self.url.removeprefix("https://") or "127.0.0.1:0"
         self.process.arguments = command(
             "fleet", "serve", "--data", str(self.data), "--listen", listen, *self._extra
         )
-        line = self.process.start()
+        self.process.spawn()
+        if self.mosquitto is not None and not self.mosquitto.runs:
+            # it needs files that the server writes, and the server is ready only once it has a broker
+            try:
+                self.mosquitto.start(self.data)
+            except EdgeRuntimeError as error:
+                self.process.kill()
+                raise RoadError(f"{error}; the server said: {self.process.last_words()}") from None
+        line = self.process.ready()
         found = _READY.match(line)
         if found is None:
             raise RoadError(f"the server's ready line cannot be read: {line}")

@@ -1,10 +1,11 @@
-"""Scratch folders that do not pile up: those that a killed process left behind are removed later.
+"""Scratch folders that do not pile up: those that a killed process left behind are removed by the next one.
 
 A process that is killed, or loses its power where /tmp is on a disk, cannot clean up, and each such folder may
-hold the weights of a model.
+hold the weights of a model. Whoever works in one has it locked; the kernel takes the lock back when he ends.
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -15,13 +16,13 @@ from typing import Final
 from edge_runtime.clock import NS_PER_S, SystemClock
 
 _PREFIX: Final = "edge-runtime-"
-_STALE_S: Final = 24 * 3600.0
-"""No command works in one scratch folder for a day."""
+_UNLOCKED_S: Final = 60.0
+"""Nobody needs so long between making a folder and locking it."""
 
 
 @contextlib.contextmanager
 def scratch_directory(purpose: str) -> Iterator[Path]:
-    """A temporary folder that is removed when the block ends; stale ones of this user are removed first.
+    """A temporary folder that is removed when the block ends; forgotten ones of this user are removed first.
 
     Args:
         purpose: a word for the folder's name.
@@ -30,14 +31,15 @@ def scratch_directory(purpose: str) -> Iterator[Path]:
         OSError: no temporary folder can be made.
     """
     _sweep(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}-") as name:
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}-") as name, _opened(Path(name)) as folder:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield Path(name)
 
 
 def _sweep(root: Path) -> None:
-    # File times are wall time, so their age can only be told by it. A clock that jumped ahead removes a folder
-    # too early at worst while another command uses it, which that command reports.
-    oldest = SystemClock().wall().unix_ns / NS_PER_S - _STALE_S
+    # File times are wall time, so their age can only be told by it. A clock that jumped ahead takes nothing that
+    # is in use, because that is locked.
+    oldest = SystemClock().wall().unix_ns / NS_PER_S - _UNLOCKED_S
     with contextlib.suppress(OSError):
         for path in root.glob(f"{_PREFIX}*-*"):
             facts = path.lstat()
@@ -47,4 +49,19 @@ def _sweep(root: Path) -> None:
                 and facts.st_uid == os.getuid()
                 and facts.st_mtime < oldest
             ):
-                shutil.rmtree(path, ignore_errors=True)
+                _remove_unless_used(path)
+
+
+def _remove_unless_used(path: Path) -> None:
+    with contextlib.suppress(OSError), _opened(path) as folder:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield found
+    finally:
+        os.close(found)

@@ -27,6 +27,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from tests.rigs import warden
+
 _PROGRAMS = Path("/usr/lib/postgresql")
 _READY_S = 30.0
 
@@ -55,6 +57,7 @@ class PostgresCluster:
         self._data = self._folder / "data"
         self._counter = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
+        self._warden = warden.watch(self._folder, self._data / "postmaster.pid")
         self._user, self._ids = self._unprivileged()
         if self._ids is not None:
             os.chown(self._folder, *self._ids)
@@ -114,7 +117,7 @@ class PostgresCluster:
         """Stop it and delete its files."""
         with contextlib.suppress(ProcessLookupError):
             self.kill()  # no checkpoint of what is deleted anyway
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._warden.communicate()  # it deletes the folder
 
     def _answers(self) -> bool:
         try:
