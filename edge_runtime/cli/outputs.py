@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edge_runtime.durable import write_file
 from edge_runtime.errors import ConfigError
+from edge_runtime.protocol import DecisionKind
 
 if TYPE_CHECKING:
     from edge_runtime.node import RunSnapshot
@@ -91,6 +92,12 @@ def _delivery_json(delivery: "DeliverySnapshot") -> dict[str, Any]:
     outbox = delivery.outbox
     return {
         "enrolled": delivery.enrolled,
+        "server": {
+            "state": delivery.way_out.state.value,
+            "why": delivery.way_out.why,
+            "last_answered": delivery.way_out.connected,
+        },
+        "gate": {kind.value: delivery.gate.decided.get(kind.value, 0) for kind in DecisionKind},
         "outbox": None
         if outbox is None
         else {

@@ -43,7 +43,7 @@ def summary_screen(
         _events(snapshot),
     ]
     if delivery is not None:
-        parts.append(_delivery(delivery))
+        parts += [_gate(delivery), _outbox(delivery), _way_out(delivery)]
     if snapshot.stages:
         parts.append(_stages(snapshot))
     if files:
@@ -137,7 +137,15 @@ def _events(snapshot: "RunSnapshot") -> Text:
     return text.append(listed)
 
 
-def _delivery(delivery: "DeliverySnapshot") -> Text:
+def _gate(delivery: "DeliverySnapshot") -> Text:
+    decided, waiting = delivery.gate.decided, delivery.gate.waiting
+    kinds = {"sent": "send", "kept": "keep", "held": "hold"}
+    text = Text.assemble(("gate    ", "dim"))
+    text.append(", ".join(f"{decided.get(kind, 0)} {word}" for word, kind in kinds.items()))
+    return text.append(f"; {waiting} not decided", style="yellow") if waiting else text
+
+
+def _outbox(delivery: "DeliverySnapshot") -> Text:
     text = Text.assemble(("outbox  ", "dim"))
     outbox = delivery.outbox
     if outbox is None:
@@ -150,8 +158,17 @@ def _delivery(delivery: "DeliverySnapshot") -> Text:
     listed = ", ".join(f"{count} {name}" for name, count in fates.items() if count)
     text.append(f"{ledger.accepted} accepted" + (f": {listed}" if listed else ""))
     beside = {"held": outbox.held, "not accepted": sum(outbox.not_accepted.values())}
-    text.append("".join(f"; {count} {name}" for name, count in beside.items() if count))
-    return text if delivery.enrolled else text.append("; not enrolled, nothing is sent", style="yellow")
+    return text.append("".join(f"; {count} {name}" for name, count in beside.items() if count))
+
+
+def _way_out(delivery: "DeliverySnapshot") -> Text:
+    way = delivery.way_out
+    text = Text.assemble(("server  ", "dim"))
+    if way.state.value == "connected":
+        text.append("connected")
+        return text if way.why is None else text.append(f"; {way.why}", style="yellow")
+    said = way.why or ""
+    return text.append(f"CUT OFF: {said}" if way.state.value == "cut_off" else said, style="bold red")
 
 
 def _stages(snapshot: "RunSnapshot") -> Table:

@@ -1,12 +1,12 @@
 """What cameras do, left where the uplink's process finds it for the device's health: one small file."""
 
 import json
-import os
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.durable import write_file
 from edge_runtime.node.snapshot import RunSnapshot
 from edge_runtime.protocol.operation import CameraHealth
 from edge_runtime.state import StateDirectory
@@ -34,10 +34,8 @@ def write_board(state: StateDirectory, snapshot: RunSnapshot, clock: Clock) -> N
         ).model_dump(mode="json")
         for name, camera in list(snapshot.cameras.items())[:_MOST_CAMERAS]
     ]
-    path = _path(state)
-    part = path.with_name(f".{_NAME}.{os.getpid()}")
-    part.write_text(json.dumps({"boottime_ns": clock.boottime_ns(), "cameras": cameras}), encoding="utf-8")
-    part.replace(path)
+    data = json.dumps({"boottime_ns": clock.boottime_ns(), "cameras": cameras}).encode()
+    write_file(_path(state), data, 0o600)
 
 
 def read_board(state: StateDirectory, clock: Clock) -> tuple[CameraHealth, ...]:

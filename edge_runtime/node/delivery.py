@@ -15,12 +15,13 @@ from pathlib import Path
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.delivery import DeliveryConfig
-from edge_runtime.gate import CropFolder, Gate, GateSettings, PolicyFile
+from edge_runtime.gate import CropFolder, Gate, GateSettings, GateStatus, PolicyFile
 from edge_runtime.gate.opening import open_redactor
 from edge_runtime.identity import Identity, IdentityError
 from edge_runtime.node.camera_board import PERIOD_S, write_board
 from edge_runtime.node.processes import ProcessRow, ProcessStatus, ProcessTable
 from edge_runtime.node.snapshot import RunSnapshot
+from edge_runtime.node.way_out import WayOut, look
 from edge_runtime.outbox import OutboxClient, OutboxError, OutboxStatus
 from edge_runtime.protocol import EventRecord
 from edge_runtime.state import ENVIRONMENT, StateDirectory
@@ -43,12 +44,16 @@ class DeliverySnapshot:
 
     Attributes:
         enrolled: whether a fleet server knows this device.
+        way_out: whether events reach the server, and why not.
+        gate: what the gate decided since the run began.
         outbox: what the outbox says; None where it does not answer.
         processes: outbox and uplink.
         notices: sentences for a person: what is held and why, what is not delivered.
     """
 
     enrolled: bool
+    way_out: WayOut
+    gate: GateStatus
     outbox: OutboxStatus | None
     processes: tuple[ProcessStatus, ...]
     notices: tuple[str, ...]
@@ -133,8 +138,15 @@ class Delivery:
             outbox = self._client.status()
         except OutboxError:
             outbox = None
+        processes = self._processes.status()
+        uplink = next((process for process in processes if process.name == UPLINK), None)
         return DeliverySnapshot(
-            is_enrolled(self._state), outbox, self._processes.status(), tuple(self._gate.notices())
+            is_enrolled(self._state),
+            look(self._state, uplink, self._clock),
+            self._gate.status(),
+            outbox,
+            processes,
+            tuple(self._gate.notices()),
         )
 
     def close(self) -> DeliverySnapshot:

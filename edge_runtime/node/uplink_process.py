@@ -23,6 +23,7 @@ from edge_runtime.identity import Identity
 from edge_runtime.lifeline import die_with_parent
 from edge_runtime.node.camera_board import read_board
 from edge_runtime.node.delivery import state_of
+from edge_runtime.node.line_board import LineBoard
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.policy import Policy
 from edge_runtime.protocol import EvidenceMode
@@ -72,7 +73,7 @@ def _run(loaded: LoadedConfig, option: Path | None) -> int:
 def hands(
     loaded: LoadedConfig, state: StateDirectory, outbox: OutboxClient, renew: Callable[[], LinkIdentity]
 ) -> Hands:
-    """What the uplink is handed: review, held items, cameras, renewal."""
+    """What the uplink is handed: review, held items, cameras, renewal, and whom to tell how the line stands."""
     clock = SystemClock()
     reviewer = Reviewer(outbox, policy_reader(loaded, state), state, clock)
 
@@ -90,7 +91,13 @@ def hands(
             return None
         return HeldList(device=identity.device, total=total, items=items)
 
-    return Hands(review=review, held=held, cameras=lambda: read_board(state, clock), renew=renew)
+    return Hands(
+        review=review,
+        held=held,
+        cameras=lambda: read_board(state, clock),
+        renew=renew,
+        line=LineBoard(state, clock).note,
+    )
 
 
 def policy_reader(loaded: LoadedConfig, state: StateDirectory) -> Callable[[], Policy | None]:

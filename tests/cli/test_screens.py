@@ -2,6 +2,7 @@
 
 import io
 import threading
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,7 +10,11 @@ from rich.console import Console, RenderableType
 
 from edge_runtime.cli.live import HERTZ, LiveView, Rates, live_screen, live_view
 from edge_runtime.cli.summary import bar, by_cause, print_summary, summary_screen
+from edge_runtime.gate.tally import Tally
 from edge_runtime.node import CameraSnapshot, RunSnapshot
+from edge_runtime.node.delivery import DeliverySnapshot
+from edge_runtime.node.way_out import WayOut, WayState
+from edge_runtime.outbox import OutboxStatus
 from edge_runtime.perception.pipeline import StageSummary
 from edge_runtime.protocol import EventRecord, EventTime
 
@@ -110,6 +115,29 @@ def test_the_summary_says_frames_rates_drops_events_and_where_the_time_went() ->
         "990.00",
         "100",
     ]
+
+
+def delivery(way_out: WayOut, outbox: OutboxStatus | None = None, **decided: int) -> DeliverySnapshot:
+    gate = Tally(decided=Counter(decided)).status(0, 0)
+    return DeliverySnapshot(way_out.state is not WayState.NOT_ENROLLED, way_out, gate, outbox, (), ())
+
+
+@pytest.mark.parametrize(
+    ("way_out", "said"),
+    [
+        (WayOut(WayState.CONNECTED), "server  connected"),
+        (WayOut(WayState.CONNECTED, "not renewed"), "server  connected; not renewed"),
+        (WayOut(WayState.CUT_OFF, "revoked"), "server  CUT OFF: revoked"),
+        (WayOut(WayState.NOT_ENROLLED, "not enrolled"), "server  not enrolled"),
+    ],
+)
+def test_the_summary_says_whether_delivery_is_cut_off_and_what_the_gate_decided(
+    way_out: WayOut, said: str
+) -> None:
+    lines = printed(summary_screen(snapshot(), delivery=delivery(way_out, send=4, keep=2)))
+    assert "gate    4 sent, 2 kept, 0 held" in lines
+    assert "outbox  does not answer" in lines
+    assert said in lines
 
 
 def test_an_interrupted_run_and_a_failed_camera_are_said() -> None:

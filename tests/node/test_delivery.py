@@ -11,17 +11,23 @@ import psutil
 import pytest
 import yaml
 
+from edge_runtime.cli.outputs import summary_json
 from edge_runtime.clock import SystemClock
 from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.node import Node, load_models
 from edge_runtime.node.camera_board import read_board, write_board
 from edge_runtime.node.delivery import OUTBOX, Delivery, state_of
 from edge_runtime.node.snapshot import RunSnapshot
+from edge_runtime.node.way_out import WayState
 from edge_runtime.outbox import OutboxClient
+from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.state import ENVIRONMENT, StateDirectory
 from edge_runtime.telemetry.metrics import Metrics
+from tests.rigs.brokers import free_port
 from tests.rigs.cameras import wait_until
 from tests.rigs.gate import event
+from tests.rigs.pki import Pki
+from tests.rigs.uplinks import enrol_by_hand
 
 EVERYTHING = {
     "version": 1,
@@ -123,6 +129,25 @@ def test_a_killed_outbox_comes_back_and_no_event_is_missing(
     assert 'edge_outbox_events{fate="accepted"} 6.0' in exposed
     assert "edge_outbox_balanced 1.0" in exposed
     assert 'edge_process_restarts{process="outbox"} 1.0' in exposed
+
+
+def test_a_device_that_reaches_no_broker_says_so_and_counts_what_its_gate_decided(
+    loaded: LoadedConfig, road: Callable[..., Delivery], tmp_path: Path
+) -> None:
+    state = state_of(loaded).ensure()
+    authority = Pki(tmp_path / "pki")
+    enrol_by_hand(state, authority.device("cam-1"), BrokerAddress(host="localhost", port=free_port()))
+    delivery = road()
+    assert delivery.write(event(SystemClock(), data_class="public"))
+    assert delivery.write(event(SystemClock(), data_class="unknown"))
+    assert wait_until(lambda: "refused" in (delivery.snapshot().way_out.why or ""), 30)
+    end = delivery.close()
+    assert end.way_out.state is WayState.CUT_OFF
+    assert end.way_out.why == "no connection: Connection refused; the server never answered this device"
+    assert end.gate.decided == {"send": 1, "hold": 1}
+    found = summary_json(_EMPTY, events_lost=0, delivery=end)["delivery"]
+    assert found["server"] == {"state": "cut_off", "why": end.way_out.why, "last_answered": None}
+    assert found["gate"] == {"keep": 0, "hold": 1, "send": 1}
 
 
 def test_the_board_is_read_while_it_is_fresh(tmp_path: Path) -> None:
