@@ -48,6 +48,8 @@ class EmbeddedSettings:
         probe_s: between two looks whether it still answers; three in a row without an answer and it is killed.
         stop_s: between SIGTERM and SIGKILL.
         first_pause_s, longest_pause_s: between starts.
+        served_pause_s: between starts at most, when the last one had come to serve: a broker that was killed is
+            missed at once, one that cannot start is not tried more often for it.
         settled_s: after running so long the pause is the first one again.
     """
 
@@ -65,6 +67,7 @@ class EmbeddedSettings:
     stop_s: float = 10.0
     first_pause_s: float = 0.2
     longest_pause_s: float = 10.0
+    served_pause_s: float = 3.0
     settled_s: float = 30.0
 
 
@@ -201,6 +204,8 @@ class EmbeddedBroker:
                 break
             if self._clock.monotonic_ns() - began_ns > self._settings.settled_s * NS_PER_S:
                 pause_s = self._settings.first_pause_s
+            if self._status.state is BrokerState.RUNNING:
+                pause_s = min(pause_s, self._settings.served_pause_s)
             _log.warning("broker ended, next start in %.1f s: %s", pause_s, trouble)
             self._set(BrokerState.WAITING, trouble=trouble, more_restarts=1)
             self._wake.wait(pause_s)

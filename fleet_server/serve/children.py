@@ -26,6 +26,7 @@ class ChildRule:
     Attributes:
         ready_s: it is killed when it is not ready by then.
         first_pause_s, longest_pause_s: between starts, doubled each time, with full jitter.
+        served_pause_s: bound of the pause when the last run had been ready: one that was killed is missed at once.
         settled_s: after running so long the pause is the first one again.
         stop_s: between SIGTERM and SIGKILL.
     """
@@ -33,6 +34,7 @@ class ChildRule:
     ready_s: float = 30.0
     first_pause_s: float = 0.25
     longest_pause_s: float = 15.0
+    served_pause_s: float = 3.0
     settled_s: float = 30.0
     stop_s: float = 8.0
 
@@ -80,9 +82,9 @@ class Child:
         """Keep it running until `stop` or until this task is cancelled."""
         pause_s = self._rule.first_pause_s
         while not self._stopping.is_set():
-            began_ns = self._clock.monotonic_ns()
+            began_ns, served = self._clock.monotonic_ns(), False
             try:
-                await self._run_once()
+                served = await self._run_once()
             except OSError as error:
                 _log.error("child cannot be started name=%s error=%s", self.name, error.strerror)
             if self._stopping.is_set():
@@ -91,7 +93,7 @@ class Child:
             pause_s = (
                 self._rule.first_pause_s
                 if ran_s >= self._rule.settled_s
-                else min(pause_s * 2, self._rule.longest_pause_s)
+                else min(pause_s * 2, self._rule.served_pause_s if served else self._rule.longest_pause_s)
             )
             self.restarts += 1
             _log.warning(
@@ -132,7 +134,8 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
-    async def _run_once(self) -> None:
+    async def _run_once(self) -> bool:
+        """One process from its start to its end; whether it had been ready."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -148,6 +151,7 @@ class Child:
             except asyncio.TimeoutError:
                 _log.warning("child killed name=%s: not ready within %.0f s", self.name, self._rule.ready_s)
                 process.kill()
+            served = self.ready.is_set()
             self.last_exit = await process.wait()
         except asyncio.CancelledError:
             with contextlib.suppress(ProcessLookupError):
@@ -158,6 +162,7 @@ class Child:
             reader.cancel()
             self._process = None
             self.ready.clear()
+        return served
 
     async def _ready_or_gone(self, process: asyncio.subprocess.Process) -> None:
         ready = asyncio.create_task(self.ready.wait())

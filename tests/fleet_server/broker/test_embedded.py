@@ -133,6 +133,19 @@ def test_one_that_hangs_is_started_anew(site: Site) -> None:
         broker.stop()
 
 
+def test_one_that_had_served_is_not_waited_for_as_long_as_one_that_cannot_start(site: Site) -> None:
+    waits = replace(settings(site), first_pause_s=60.0, longest_pause_s=60.0, served_pause_s=0.05)
+    broker = EmbeddedBroker(waits, SystemClock())
+    try:
+        broker.start([site.ingest_user])
+        for _ in range(2):
+            os.kill(broker.status().pid or 0, signal.SIGKILL)
+            assert wait_until(lambda: broker.status().state is not BrokerState.RUNNING)
+            assert wait_until(lambda: broker.status().state is BrokerState.RUNNING, 30)
+    finally:
+        broker.stop()
+
+
 def test_a_change_while_it_is_down_is_obeyed_when_it_comes_back(site: Site) -> None:
     one, two = site.device("dev-1"), site.device("dev-2")
     broker = EmbeddedBroker(replace(settings(site), first_pause_s=1.0), SystemClock())

@@ -57,6 +57,17 @@ def test_one_that_ends_is_started_again() -> None:
     during(part, act)
 
 
+def test_one_that_had_been_ready_is_not_waited_for_as_long_as_one_that_never_is() -> None:
+    waits = ChildRule(first_pause_s=60.0, longest_pause_s=60.0, served_pause_s=0.01, stop_s=0.3)
+    part = child("print('ready')", waits)
+
+    async def act(part: Child) -> None:
+        while part.restarts < 3:
+            await asyncio.sleep(0.01)
+
+    during(part, act)
+
+
 def test_one_that_does_not_listen_is_killed() -> None:
     part = child(DEAF)
 
