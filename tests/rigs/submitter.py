@@ -1,6 +1,6 @@
 """A process that hands events to an outbox steadily, and writes down what it tried and what was acknowledged.
 
-    python -m tests.rigs.submitter --state DIR --journal FILE --device NAME [--rate N] [--count N]
+    python -m tests.rigs.submitter --state DIR --journal FILE [--rate N] [--count N] [--seed N]
 
 It stands where a gate stands, and may be killed at any time: `try` is written before an event is handed over, `ack`
 after the outbox has answered. An event that was tried and not acknowledged may be in the outbox or not. After a
@@ -78,11 +78,12 @@ def main() -> int:
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--rate", type=float, default=40.0)
     parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     die_with_parent()
     client = OutboxClient(StateDirectory(options.state).outbox_socket, SystemClock())
     journal = os.open(options.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    rng = random.Random()
+    rng = random.Random(options.seed)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for number in itertools.count():
