@@ -1,4 +1,4 @@
-"""The uplink's process alone: `python -m edge_runtime.uplink --state DIR [--settings JSON]`.
+"""The uplink's process alone: `python -m edge_runtime.uplink --state DIR [--settings JSON|@FILE|-]`.
 
 Prints `ready` once it works, connected or not. SIGTERM and SIGINT end it cleanly: outcomes are reported, presence
 says that it was stopped. SIGKILL loses nothing. It knows no gate, so that held items cannot be reviewed from afar
@@ -27,7 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m edge_runtime.uplink", description="The uplink's process."
     )
     parser.add_argument("--state", type=Path, help="state directory")
-    parser.add_argument("--settings", default="{}", help="settings as JSON")
+    parser.add_argument(
+        "--settings", default="{}", help="settings as JSON; - reads standard input, @FILE a file"
+    )
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     options = parser.parse_args(arguments)
     if options.with_parent:
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     configure_logging("info")
     clock = SystemClock()
     try:
-        settings = UplinkSettings.parse(options.settings)
+        settings = UplinkSettings.from_argument(options.settings)
         state = StateDirectory.find(options.state)
         hands = Hands(renew=renewal(state, clock, settings.proxy))
         return run(state, settings, enrolled(state, clock), hands, clock)

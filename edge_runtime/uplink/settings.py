@@ -1,7 +1,13 @@
-"""Settings of the uplink's process, as JSON on its command line: strict, every value with its range."""
+"""Settings of the uplink's process, as JSON: strict, every value with its range.
+
+They come on the command line, from a file or on standard input. Every user of the machine reads a command line, so
+that a proxy's password is refused there.
+"""
 
 import json
+import sys
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -14,6 +20,7 @@ from edge_runtime.uplink.watchdog import RetrySettings
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
+_MAX_BYTES = 64 * 1024
 _LINGER_MS = {"lan": 20, "lte": 5_000}
 _PIECE_BYTES = {"lan": 256 * 1024, "lte": 32 * 1024}
 _SYNC_CAP_S = {"lan": 30.0, "lte": 300.0}
@@ -69,7 +76,7 @@ class UplinkSettings(BaseModel):
     profile: Profile = Profile.LAN
     daily_bytes: Annotated[int, Field(ge=10_000, le=1 << 50)] | None = None
     critical_overdraft: Annotated[float, Field(ge=0, le=1)] = 0.2
-    proxy: Annotated[str, Field(max_length=512)] | None = None
+    proxy: Annotated[str, Field(max_length=512)] | None = Field(default=None, repr=False)
     broker: BrokerAddress | None = None
     server_url: Annotated[str, Field(max_length=512, pattern=r"^https://")] | None = None
     protocol: ProtocolChoice = ProtocolChoice.AUTO
@@ -104,6 +111,33 @@ class UplinkSettings(BaseModel):
             if parts.scheme != "http" or not parts.hostname or parts.port is None:
                 raise ValueError("write http://host:port or http://user:password@host:port")
         return value
+
+    @classmethod
+    def from_argument(cls, word: str) -> "UplinkSettings":
+        """Settings as a command line gives them.
+
+        Args:
+            word: JSON, `@FILE` with JSON in it, or `-` for JSON on standard input.
+
+        Raises:
+            ConfigError: as `parse`; the file cannot be read; or a password stands on the command line.
+        """
+        if word == "-":
+            return cls.parse(sys.stdin.read(_MAX_BYTES))
+        if word.startswith("@"):
+            try:
+                with Path(word[1:]).open(encoding="utf-8", errors="replace") as file:
+                    return cls.parse(file.read(_MAX_BYTES))
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or "is no name of a file"
+                raise ConfigError(f"uplink settings: {word[1:][:120]}: {reason}") from None
+        found = cls.parse(word)
+        if found.proxy is not None and urlsplit(found.proxy).password is not None:
+            raise ConfigError(
+                "uplink settings: every user reads the proxy's password on a command line: "
+                "use --settings - or --settings @FILE"
+            )
+        return found
 
     @classmethod
     def parse(cls, text: str) -> "UplinkSettings":

@@ -1,5 +1,8 @@
 """`fleet serve`: run the server."""
 
+import os
+import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +10,8 @@ import typer
 
 from edge_runtime.errors import ConfigError
 from fleet_server.cli.target import DATA_VARIABLE
+
+_PASSWORD = re.compile(r"://[^/?#@]*:[^?#]*@|[?&][a-z_]*pass[a-z]*=", re.IGNORECASE)
 
 
 def serve(
@@ -35,11 +40,27 @@ def serve(
 
     Once it works, a line `ready https://HOST:PORT broker HOST:PORT` stands on stdout; logs go to stderr.
     """
-    import os
-
     directory = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
     if directory is None:
         raise ConfigError("which data directory? give --data DIR, or make one with fleet init DIR")
+    if database is not None and _PASSWORD.search(database):
+        _take_off_the_command_line(database)
     from fleet_server.serve.server import serve as run_server
 
     return run_server(directory, database=database, broker=broker, listen=listen)
+
+
+def _take_off_the_command_line(database: str) -> None:
+    """Become the same program with the URL in its environment: every user of the machine reads a command line."""
+    from fleet_server.settings import DATABASE_VARIABLE
+
+    words: list[str] = []
+    for word in sys.orig_argv[1:]:
+        if word == database and words[-1:] == ["--database"]:
+            words.pop()
+        elif word != f"--database={database}":
+            words.append(word)
+    if len(words) == len(sys.orig_argv) - 1:
+        return  # it does not stand there: another program called this one's function
+    os.environ[DATABASE_VARIABLE] = database
+    os.execv(sys.executable, [sys.orig_argv[0], *words])  # noqa: S606 - the same program, without a shell

@@ -66,6 +66,7 @@ def serve(directory: Path, *, database: str | None, broker: str | None, listen: 
     given = {DATABASE_VARIABLE: database, BROKER_VARIABLE: broker, LISTEN_VARIABLE: listen}
     environment = {**os.environ, **{name: value for name, value in given.items() if value is not None}}
     settings = ServerSettings.load(directory, environment)
+    os.environ.pop(DATABASE_VARIABLE, None)  # it may hold a password, and the broker inherits what is left
     clock = SystemClock()
     configure_logging(clock)
     with ServeLock(settings.paths) as lock:

@@ -83,7 +83,10 @@ def open_store(url: str) -> Store:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (
+        ArgumentError,
+        ValueError,
+    ):  # a password without its @ stands where a port should: int() would say it
         raise ConfigError("the database URL cannot be read; see docs/fleet.md for examples") from None
     kind = parsed.get_backend_name()
     if kind == "sqlite":
