@@ -86,7 +86,8 @@ class OutboxConfig(ConfigModel):
         evidence_quota_bytes: crops that wait for a person or an upload.
         reserve_share: part of `quota_bytes` that only critical events may use.
         evidence_keep: seconds after which a crop that was not uploaded is given up.
-        decisions_kept: newest decision receipts that are kept on the device.
+        decisions_kept: newest decision receipts that are kept on the device; also how far back duplicates are
+            recognised.
     """
 
     quota_bytes: _Bytes = 64 * MIB
@@ -94,7 +95,7 @@ class OutboxConfig(ConfigModel):
     evidence_quota_bytes: _Bytes = 256 * MIB
     reserve_share: Annotated[Fraction, Field(le=0.9)] = 0.1
     evidence_keep: Annotated[Real, Field(ge=1, le=400 * 86_400)] = 7 * 86_400.0
-    decisions_kept: Annotated[Integer, Field(ge=1, le=1_000_000)] = 10_000
+    decisions_kept: Annotated[Integer, Field(ge=1024, le=1_000_000)] = 10_000
 
 
 class BrokerConfig(ConfigModel):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from edge_runtime.outbox import queue_rows
 from edge_runtime.outbox.books import Books
 from edge_runtime.outbox.database import Database
+from edge_runtime.outbox.eviction import make_room
 from edge_runtime.outbox.schema import ROW_OVERHEAD
 from edge_runtime.outbox.transaction import Transaction
 
@@ -35,8 +36,7 @@ def absorb(tx: Transaction, memory: Database, books: Books, memory_now_ms: int) 
     for key, severity, deadline, tries, evidence, body in memory.execute(
         "SELECT key, severity, deadline, tries, evidence, body FROM queue ORDER BY severity DESC, seq"
     ):
-        known = tx.database.execute("SELECT 1 FROM queue WHERE key = ?", (key,))
-        if known or queue_rows.make_room(tx, len(body) + ROW_OVERHEAD, severity) is not None:
+        if key in tx.known or make_room(tx, len(body) + ROW_OVERHEAD, severity) is not None:
             tx.books.evicted += 1
             continue
         queue_rows.insert(tx, key, severity, deadline - memory_now_ms, body, evidence=evidence, tries=tries)
@@ -69,7 +69,8 @@ def _copy_others(tx: Transaction, memory: Database, shift: int) -> None:
         if tx.database.changed():
             tx.books.evidence_bytes += size
     for key, receipt in memory.execute("SELECT key, receipt FROM decisions ORDER BY n"):
-        tx.database.execute("INSERT OR IGNORE INTO decisions (key, receipt) VALUES (?, ?)", (key, receipt))
+        if key not in tx.known:
+            tx.decide(key, receipt)
     for row in memory.execute("SELECT key, seq, code, text, body FROM dead_letters ORDER BY n"):
         tx.database.execute(
             "INSERT INTO dead_letters (key, seq, code, text, body) VALUES (?, ?, ?, ?, ?)", row

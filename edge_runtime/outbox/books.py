@@ -4,6 +4,8 @@ import zlib
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
+import msgpack
+
 from edge_runtime.outbox.database import Database
 from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.vocabulary import Fate
@@ -50,6 +52,10 @@ class Books:
     off_time_known: int = 1
     clean: int = 0
 
+    def copy(self) -> "Books":
+        """The same values; `copy.copy` takes four times as long, and every transaction begins with it."""
+        return Books(*_values(self))
+
     def ledger(self) -> Ledger:
         """The counts as they are reported."""
         return Ledger(
@@ -80,18 +86,16 @@ _values = attrgetter(*_NAMES)  # dataclasses.astuple copies every value deeply
 BOOKS, COPY = "books", "books_copy"
 """The table that every transaction writes, and one on another page that is written now and then, for a salvage."""
 
-_COLUMNS = ", ".join(f'"{name}"' for name in _NAMES)
 CREATE_BOOKS = tuple(
-    f"CREATE TABLE {table} (id INTEGER PRIMARY KEY CHECK (id = 1), {_COLUMNS}, crc INTEGER NOT NULL)"
+    f"CREATE TABLE {table} (id INTEGER PRIMARY KEY CHECK (id = 1), line BLOB NOT NULL, crc INTEGER NOT NULL)"
     for table in (BOOKS, COPY)
 )
 _LOAD = {
-    table: f"SELECT {_COLUMNS}, crc FROM {table} WHERE id = 1"  # noqa: S608 - our own names
+    table: f"SELECT line, crc FROM {table} WHERE id = 1"  # noqa: S608 - our own names
     for table in (BOOKS, COPY)
 }
-_MARKS = ", ".join("?" * len(_NAMES))
 _SAVE = {
-    table: f"INSERT OR REPLACE INTO {table} VALUES (1, {_MARKS}, ?)"  # noqa: S608 - our own names
+    table: f"INSERT OR REPLACE INTO {table} VALUES (1, ?, ?)"  # noqa: S608 - our own names
     for table in (BOOKS, COPY)
 }
 
@@ -103,16 +107,16 @@ def load_books(database: Database, table: str = BOOKS) -> Books | None:
         DatabaseFault: the table cannot be read.
     """
     rows = database.execute(_LOAD[table])
-    if len(rows) != 1 or rows[0][-1] != _crc(rows[0][:-1]):
+    if len(rows) != 1 or not isinstance(rows[0][0], bytes) or rows[0][1] != zlib.crc32(rows[0][0]):
         return None
-    return Books(*rows[0][:-1])
+    values = msgpack.unpackb(rows[0][0])
+    return Books(*values) if len(values) == len(_NAMES) else None
 
 
 def save_books(database: Database, books: Books, table: str = BOOKS) -> None:
-    """Write the books; part of every transaction."""
-    values = _values(books)
-    database.execute(_SAVE[table], (*values, _crc(values)))
+    """Write the books; part of every transaction.
 
-
-def _crc(values: tuple[object, ...]) -> int:
-    return zlib.crc32(repr(values).encode())
+    One value instead of 23 columns: each column of a statement costs time to bind and to store.
+    """
+    line = msgpack.packb(_values(books))
+    database.execute(_SAVE[table], (line, zlib.crc32(line)))

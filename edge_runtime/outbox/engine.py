@@ -5,17 +5,17 @@ back is tried from the upkeep. Everything here runs in one thread at a time: the
 """
 
 import contextlib
-import copy
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
-from edge_runtime.outbox import absorb, anew, decision_rows, evidence_rows
+from edge_runtime.outbox import absorb, anew, evidence_rows
 from edge_runtime.outbox.ballast import Ballast
 from edge_runtime.outbox.books import COPY, Books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
+from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.leases import Leases
 from edge_runtime.outbox.queue_time import QueueTime
 from edge_runtime.outbox.records import Health
@@ -76,6 +76,7 @@ class Engine:
         self._database: Database
         self.books: Books
         self.time: QueueTime
+        self._known = KnownKeys(settings.decisions_kept)
         self._open()
 
     def _open(self) -> None:
@@ -84,7 +85,7 @@ class Engine:
         except DatabaseFault as fault:
             self._start_in_memory(fault)
             return
-        self._database, self.books = opened.database, opened.books
+        self._database, self.books, self._known = opened.database, opened.books, opened.known
         self.fresh_from = self.books.next
         self._note(opened.sentences)
         if opened.salvaged and not self.books.session:
@@ -148,19 +149,23 @@ class Engine:
     def _commit(self, jobs: list[Job[Any]]) -> None:
         tx = self._begin()
         try:
+            writes = False
             for job in jobs:
+                if not job.puts:
+                    tx.flush()
                 job.value, job.error = job.function(tx), None
-            evidence_rows.drop_orphans(tx)
-            decision_rows.trim_decisions(tx)
-            if any(job.writes for job in jobs) or tx.changed:
+                writes = writes or job.writes
+            if tx.orphans:
+                evidence_rows.drop_orphans(tx)
+            if writes or tx.changed:
                 self.time.store(tx.books, self.boot_ms())
-                tx.counters.update(self._pending)
+                for name, number in self._pending.items():
+                    tx.counters[name] += number
                 tx.finish()
             self._database.execute("COMMIT")
         except BaseException:
             rollback(self._database)
-            for undo in reversed(tx.on_rollback):
-                undo()
+            tx.undo()
             raise
         if tx.saved:
             self._pending.clear()
@@ -178,8 +183,9 @@ class Engine:
         self._database.execute("BEGIN IMMEDIATE")
         return Transaction(
             self._database,
-            copy.copy(self.books),
+            self.books.copy(),
             self.leases,
+            self._known,
             self._limits(),
             now,
             tight=self.tight,
@@ -288,9 +294,8 @@ class Engine:
             database = opened.database
             time = self._time_of(opened.books)
             database.execute("BEGIN IMMEDIATE")
-            tx = Transaction(
-                database, copy.copy(opened.books), Leases(), self.settings, time.now(self.boot_ms())
-            )
+            now_ms = time.now(self.boot_ms())
+            tx = Transaction(database, opened.books.copy(), Leases(), opened.known, self.settings, now_ms)
             absorb.absorb(tx, self._database, self.books, self.now_ms())
             time.store(tx.books, self.boot_ms())
             tx.finish()
@@ -301,7 +306,7 @@ class Engine:
                 database.close()
             return
         self._database.close()
-        self._database, self.books, self.time = database, tx.books, time
+        self._database, self.books, self.time, self._known = database, tx.books, time, tx.known
         self.fresh_from = self.books.next
         self._note(opened.sentences)
         self.volatile, self._disk_books = False, None
@@ -336,7 +341,7 @@ class Engine:
     def close(self) -> None:
         """Mark the file as properly closed and let go of it."""
         try:
-            books = copy.copy(self.books)
+            books = self.books.copy()
             books.clean = 1
             self.time.store(books, self.boot_ms())
             self._database.execute("BEGIN IMMEDIATE")

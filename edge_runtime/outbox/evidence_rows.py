@@ -77,6 +77,7 @@ def finish(tx: Transaction, sha256: bytes, outcome: str) -> bool:
 
 def drop_orphans(tx: Transaction) -> None:
     """Give up crops that only ended events named; called before the commit."""
+    tx.write_rows()
     for sha256, why in tx.orphans.items():
         needed = tx.database.execute(
             "SELECT 1 FROM queue WHERE evidence = ? UNION ALL SELECT 1 FROM held WHERE evidence = ? "

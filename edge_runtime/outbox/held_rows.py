@@ -1,7 +1,7 @@
 """Events that wait for a person: a quota and deadlines of their own, and the two ways out."""
 
 from edge_runtime.outbox import evidence_rows, queue_rows
-from edge_runtime.outbox.decision_rows import add_decision, known_decision
+from edge_runtime.outbox.eviction import why_full
 from edge_runtime.outbox.records import (
     HeldEntry,
     HeldItem,
@@ -17,11 +17,11 @@ _CHUNK = 500
 
 def hold(tx: Transaction, item: Submission) -> PutResult:
     """Keep one event for a person, giving up less severe or older ones of its own severity for it."""
-    if known_decision(tx, item.key) or tx.database.execute("SELECT 1 FROM held WHERE key = ?", (item.key,)):
+    if item.key in tx.known or tx.database.execute("SELECT 1 FROM held WHERE key = ?", (item.key,)):
         return PutResult(Put.DUPLICATE, volatile=tx.volatile)
     size = len(item.body) + len(item.receipt) + ROW_OVERHEAD
     if not _make_room(tx, size, item.severity):
-        return queue_rows.refuse(tx, queue_rows.why_full(tx))
+        return queue_rows.refuse(tx, why_full(tx))
     deadline = tx.now_ms + queue_rows.ttl_ms(item.ttl_ns)
     evidence = evidence_rows.add(tx, item)
     crc = queue_rows.row_crc(item.key, item.severity, deadline, item.body)
@@ -32,7 +32,7 @@ def hold(tx: Transaction, item: Submission) -> PutResult:
     tx.books.held += 1
     tx.books.held_bytes += size
     tx.counters["gate.held"] += 1
-    add_decision(tx, item.key, item.receipt)
+    tx.decide(item.key, item.receipt)
     return PutResult(Put.ACCEPTED, volatile=tx.volatile)
 
 
@@ -54,7 +54,8 @@ def drop(tx: Transaction, key: bytes, decision_key: bytes, receipt: bytes) -> bo
     """Give up a held event as a person decided; whether it was held."""
     if not _remove(tx, key, "dropped"):
         return False
-    add_decision(tx, decision_key, receipt)
+    if decision_key not in tx.known:
+        tx.decide(decision_key, receipt)
     return True
 
 

@@ -8,6 +8,11 @@ RETRY_BASE_MS = 1_000
 RETRY_CAP_MS = 300_000
 SEVERITIES = 4
 
+Place = tuple[int, int, int]
+"""severity, deadline, seq: where an event stands in the order in which events are handed out."""
+
+_BEGINNING = (-1, 0)
+
 
 @dataclass(slots=True)
 class Leases:
@@ -15,34 +20,39 @@ class Leases:
 
     Attributes:
         owners: by sequence number, whose connection has it.
-        severities: by sequence number, of everything leased or resting.
+        places: by sequence number, of everything leased or resting.
         resting: sequence numbers that wait before they are tried again.
         tries: attempts that were returned as tried; forgotten with the process.
         handed: sequence numbers of queued events that were handed out since the file was opened.
-        scan_from: by severity, below which nothing can be handed out.
+        scan_from: by severity, the deadline and the sequence number before which nothing can be handed out.
     """
 
     owners: dict[int, object] = field(default_factory=dict)
-    severities: dict[int, int] = field(default_factory=dict)
+    places: dict[int, Place] = field(default_factory=dict)
     resting: dict[int, int] = field(default_factory=dict)
     tries: dict[int, int] = field(default_factory=dict)
     handed: set[int] = field(default_factory=set)
-    scan_from: list[int] = field(default_factory=lambda: [1] * SEVERITIES)
+    scan_from: list[tuple[int, int]] = field(default_factory=lambda: [_BEGINNING] * SEVERITIES)
     _ready: list[tuple[int, int]] = field(default_factory=list)
 
     def __contains__(self, seq: int) -> bool:
         """Whether an event is on its way or resting."""
-        return seq in self.severities
+        return seq in self.places
 
     def __len__(self) -> int:
         """Number of events on their way or resting."""
-        return len(self.severities)
+        return len(self.places)
 
-    def take(self, owner: object, seq: int, severity: int) -> None:
+    def take(self, owner: object, place: Place) -> None:
         """An owner has it from now on."""
+        seq = place[2]
         self.owners[seq] = owner
         self.handed.add(seq)
-        self.severities[seq] = severity
+        self.places[seq] = place
+
+    def can_hand_out(self, severity: int, deadline: int, seq: int) -> None:
+        """An event stands here that nobody has: it was queued, or returned."""
+        self.scan_from[severity] = min(self.scan_from[severity], (deadline, seq))
 
     def give_back(self, seqs: Iterable[int], *, tried: bool = False) -> int:
         """They may be handed out again; how many were leased."""
@@ -52,8 +62,7 @@ class Leases:
                 continue
             del self.owners[seq]
             number += 1
-            severity = self.severities.pop(seq)
-            self.scan_from[severity] = min(self.scan_from[severity], seq)
+            self.can_hand_out(*self.places.pop(seq))
             if tried:
                 self.tries[seq] = self.tries.get(seq, 0) + 1
         return number
@@ -62,11 +71,12 @@ class Leases:
         """What an owner has."""
         return [seq for seq, holder in self.owners.items() if holder is owner]
 
-    def rest(self, seq: int, severity: int, now_ms: int, tries: int) -> None:
+    def rest(self, place: Place, now_ms: int, tries: int) -> None:
         """The server put it off: 1 s, doubled with each try, at most 5 minutes, so that the tail is not starved."""
+        seq = place[2]
         self.owners.pop(seq, None)
         ready = now_ms + min(RETRY_CAP_MS, RETRY_BASE_MS << min(tries - 1, 20))
-        self.severities[seq] = severity
+        self.places[seq] = place
         self.resting[seq] = ready
         heapq.heappush(self._ready, (ready, seq))
 
@@ -77,22 +87,23 @@ class Leases:
             if self.resting.get(seq) != ready:
                 continue  # ended, or put off again, meanwhile
             del self.resting[seq]
-            severity = self.severities.pop(seq)
-            self.scan_from[severity] = min(self.scan_from[severity], seq)
+            self.can_hand_out(*self.places.pop(seq))
 
     def end(self, seqs: Iterable[int]) -> None:
         """They are no longer queued."""
-        for seq in seqs:
-            self.tries.pop(seq, None)
-            self.handed.discard(seq)
-            if self.severities.pop(seq, None) is not None:
+        self.handed.difference_update(seqs)
+        if self.tries:
+            for seq in seqs:
+                self.tries.pop(seq, None)
+        for seq in seqs if self.places else ():
+            if self.places.pop(seq, None) is not None:
                 self.owners.pop(seq, None)
                 self.resting.pop(seq, None)
 
     def clear(self) -> None:
         """Forget everything: the database is another one."""
-        for table in (self.owners, self.severities, self.resting, self.tries):
+        for table in (self.owners, self.places, self.resting, self.tries):
             table.clear()
         self._ready.clear()
         self.handed.clear()
-        self.scan_from = [1] * SEVERITIES
+        self.scan_from = [_BEGINNING] * SEVERITIES

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from edge_runtime.clock import NS_PER_MS, Clock
-from edge_runtime.outbox import anew, decision_rows, evidence_rows, held_rows, queue_rows, ranges, upkeep
+from edge_runtime.outbox import (
+    anew,
+    decision_rows,
+    evidence_rows,
+    held_rows,
+    leasing,
+    queue_rows,
+    ranges,
+    upkeep,
+)
 from edge_runtime.outbox.database import Connect, StandardDatabase
 from edge_runtime.outbox.engine import Engine
 from edge_runtime.outbox.records import (
@@ -111,7 +120,7 @@ class Outbox:
             counted = Counter({f"not_accepted.{reason.value}": len(submissions)})
             return [PutResult(Put.NOT_ACCEPTED, reason) for _ in submissions], counted
 
-        return self._writer.call(Job(accept, on_full=refuse))
+        return self._writer.call(Job(accept, on_full=refuse, puts=True))
 
     def count_not_accepted(self, reason: NotAccepted, number: int) -> None:
         """Count events that a ring in front of the outbox had to give up, 0 to 2^31."""
@@ -127,7 +136,7 @@ class Outbox:
     def lease(
         self, max_items: int, max_bytes: int, min_severity: int = 0, *, owner: object = None
     ) -> list[QueuedItem]:
-        """Hand out events, severest first, then oldest; none is handed out twice until it is settled or returned.
+        """Hand out events, severest first, then the nearest deadline; none twice until it is settled or returned.
 
         Args:
             max_items: 1 to 1024.
@@ -138,10 +147,10 @@ class Outbox:
         _require(1 <= max_items <= MAX_LEASE, f"1 to {MAX_LEASE} items at a time")
         max_bytes = min(max_bytes, MAX_LEASE_BYTES)
         wall = self._clock.wall()
-        items = self._read(lambda tx: queue_rows.lease(tx, owner, max_items, max_bytes, min_severity))
-        if not wall.synced:
-            return items
-        return [upkeep.with_deadline(item, wall.unix_ns // NS_PER_MS) for item in items]
+        wall_ms = wall.unix_ns // NS_PER_MS if wall.synced else None
+        return self._read(
+            lambda tx: leasing.lease(tx, max_items, max_bytes, min_severity, owner=owner, wall_ms=wall_ms)
+        )
 
     def unlease(self, seqs: Sequence[int] | None = None, *, tried: bool = False, owner: object = None) -> int:
         """Return leased events, so that they are handed out again; how many there were.
@@ -360,10 +369,10 @@ def _accept(tx: Transaction, item: Submission) -> PutResult:
         return queue_rows.enqueue(tx, item)
     if item.kind is DecisionKind.HOLD:
         return held_rows.hold(tx, item)
-    if decision_rows.known_decision(tx, item.key):
+    if item.key in tx.known:
         return PutResult(Put.DUPLICATE, volatile=tx.volatile)
     tx.counters["gate.kept"] += 1
-    decision_rows.add_decision(tx, item.key, item.receipt)
+    tx.decide(item.key, item.receipt)
     return PutResult(Put.ACCEPTED, volatile=tx.volatile)
 
 

@@ -9,6 +9,9 @@ from edge_runtime.protocol.vocabulary import Fate
 MAX_STORED = 65_536
 """Above this number neighbours with nothing queued between them are joined, whatever their fates."""
 
+_AROUND = "SELECT first, last, fate FROM outcomes WHERE first <= ? ORDER BY first DESC LIMIT 2"
+"""The range that begins behind a run, if there is one, and the one before the run."""
+
 
 def runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Maximal runs of consecutive numbers, each as (first, last), in ascending order.
@@ -33,21 +36,20 @@ def add_outcomes(database: Database, fate: Fate, numbers: Iterable[int]) -> None
     """Store that these numbers ended so, joined with neighbours of the same fate."""
     for run in runs(numbers):
         first, last = run
-        before = database.execute(
-            "SELECT first, last, fate FROM outcomes WHERE first < ? ORDER BY first DESC LIMIT 1", (first,)
-        )
-        if before and before[0][1] == first - 1 and before[0][2] == fate.value:
-            first = before[0][0]
-        after = database.execute("SELECT last, fate FROM outcomes WHERE first = ?", (last + 1,))
-        if after and after[0][1] == fate.value:
-            database.execute("DELETE FROM outcomes WHERE first = ?", (last + 1,))
-            last = after[0][0]
+        for begin, end, other in database.execute(_AROUND, (last + 1,)):
+            if other != fate.value:
+                continue
+            if begin == run[1] + 1:
+                database.execute("DELETE FROM outcomes WHERE first = ?", (begin,))
+                last = end
+            elif end == run[0] - 1:
+                first = begin
         database.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?)", (first, last, fate.value))
 
 
 def forget_passed(database: Database, high: int) -> None:
     """Drop what a receipt's `high` has passed: the server has closed those gaps."""
-    database.execute("DELETE FROM outcomes WHERE last <= ?", (high,))
+    database.execute("DELETE FROM outcomes WHERE first <= ? AND last <= ?", (high, high))
 
 
 def list_outcomes(database: Database, limit: int) -> list[OutcomeRange]:

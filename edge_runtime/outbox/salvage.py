@@ -9,6 +9,7 @@ from typing import Any
 
 from edge_runtime.outbox.books import BOOKS, COPY, Books, load_books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, Row
+from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.queue_rows import row_crc
 from edge_runtime.outbox.schema import ROW_OVERHEAD, create, rollback
 from edge_runtime.outbox.transaction import CRITICAL
@@ -35,12 +36,14 @@ class OpenedStore:
     Attributes:
         database: open, with its pragmas set.
         books: as last committed.
+        known: keys of what was submitted before.
         sentences: what had to be done about it.
         salvaged: whether it replaces a damaged one.
     """
 
     database: Database
     books: Books
+    known: KnownKeys
     sentences: list[str] = field(default_factory=list)
     salvaged: bool = False
 
@@ -139,13 +142,11 @@ def _write(opened: OpenedStore, found: _Found, name: str) -> str:
     database, books = opened.database, opened.books
     database.execute("BEGIN IMMEDIATE")
     try:
-        for _, key, severity, added, deadline, tries, evidence, crc, body in found.rows:
+        for _, key, severity, added, deadline, tries, evidence, crc, body in _once(found.rows, 1):
             database.execute(
-                "INSERT OR IGNORE INTO queue VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (books.next, key, severity, added, deadline, tries, evidence, crc, body),
             )
-            if not database.changed():
-                continue
             books.next += 1
             books.queued += 1
             books.bytes += len(body) + ROW_OVERHEAD
@@ -155,6 +156,9 @@ def _write(opened: OpenedStore, found: _Found, name: str) -> str:
             if database.changed():
                 books.held += 1
                 books.held_bytes += len(row[5]) + len(row[6]) + ROW_OVERHEAD
+        found.others["decisions"] = [
+            row for row in _once(found.others.get("decisions", []), 0) if isinstance(row[0], bytes)
+        ]
         for table, kept in found.others.items():
             columns = _COPIED[table]
             marks = ", ".join("?" * (columns.count(",") + 1))
@@ -244,6 +248,15 @@ def _rows(source: Database, table: str, columns: str) -> list[Row]:
         found += page
         if len(page) < _PAGE:
             return found
+
+
+def _once(rows: list[Row], column: int) -> Iterator[Row]:
+    """Rows whose key was not seen before: a damaged tree can lead to the same page twice."""
+    seen: set[Any] = set()
+    for row in rows:
+        if row[column] not in seen:
+            seen.add(row[column])
+            yield row
 
 
 def _whole(row: Row) -> bool:

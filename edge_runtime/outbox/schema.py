@@ -10,7 +10,7 @@ FORMAT = 1
 """`PRAGMA user_version` of this layout."""
 
 ROW_OVERHEAD = 128
-"""Bytes that the quota counts for a row beside its body: key, times, checksum, three index entries, page slack."""
+"""Bytes that the quota counts for a row beside its body: key, times, checksum, an index entry, page slack."""
 
 _PAGE = 4096
 _KEPT_LOG_BYTES = 4 * 1024 * 1024
@@ -24,12 +24,11 @@ _TABLES = (
     *CREATE_BOOKS,
     "CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE queue (
-        seq INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, severity INTEGER NOT NULL, added INTEGER NOT NULL,
+        seq INTEGER PRIMARY KEY, key BLOB NOT NULL, severity INTEGER NOT NULL, added INTEGER NOT NULL,
         deadline INTEGER NOT NULL, tries INTEGER NOT NULL, evidence BLOB, crc INTEGER NOT NULL,
         body BLOB NOT NULL)""",
-    # Each entry ends with the rowid, which is `seq`: the index gives a severity's events oldest first.
-    "CREATE INDEX queue_severity ON queue (severity)",
-    "CREATE INDEX queue_deadline ON queue (deadline)",
+    # Each entry ends with the rowid, which is `seq`: of equal severity and deadline the oldest comes first.
+    "CREATE INDEX queue_order ON queue (severity, deadline)",
     "CREATE INDEX queue_evidence ON queue (evidence) WHERE evidence IS NOT NULL",
     "CREATE TABLE outcomes (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, fate TEXT NOT NULL)",
     """CREATE TABLE held (
@@ -44,7 +43,7 @@ _TABLES = (
     "CREATE INDEX evidence_deadline ON evidence (deadline)",
     "CREATE INDEX evidence_due ON evidence (due, n)",
     "CREATE INDEX evidence_severity ON evidence (severity)",
-    "CREATE TABLE decisions (n INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, receipt BLOB NOT NULL)",
+    "CREATE TABLE decisions (n INTEGER PRIMARY KEY, key BLOB NOT NULL, receipt BLOB NOT NULL)",
     """CREATE TABLE dead_letters (
         n INTEGER PRIMARY KEY, key BLOB NOT NULL, seq INTEGER NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL,
         body BLOB NOT NULL)""",

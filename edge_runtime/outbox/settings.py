@@ -20,8 +20,10 @@ class OutboxSettings(BaseModel):
         ballast_bytes: a file that is given up when the disk is full, so that deletes and the ledger still fit.
         expiry_period_s: how often expired events are looked for.
         evidence_keep_s: a crop that was not uploaded for so long is given up.
-        decisions_kept: newest decision receipts that are kept; also how far back duplicates are recognised after
-            their event has left the queue.
+        decisions_kept: newest decision receipts that are kept; also how far back duplicates are recognised. At
+            least 1024, four times the largest put: whoever got no answer sends the same put again before anything
+            else, and what others add meanwhile must not push its keys out. Their keys are in memory, about 100
+            bytes each.
         dead_letters_kept: newest events that the server refused for good.
         quarantine_kept: damaged files that are kept; the oldest beyond it are deleted, and that is said.
         volatile_bytes: events in memory while the disk cannot be written.
@@ -41,7 +43,7 @@ class OutboxSettings(BaseModel):
     ballast_bytes: Annotated[int, Field(ge=0, le=64 * _MIB)] = _MIB
     expiry_period_s: Annotated[float, Field(ge=0.05, le=60)] = 1.0
     evidence_keep_s: Annotated[float, Field(ge=1, le=400 * 86400)] = 7 * 86400.0
-    decisions_kept: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    decisions_kept: Annotated[int, Field(ge=1024, le=1_000_000)] = 10_000
     dead_letters_kept: Annotated[int, Field(ge=1, le=100_000)] = 200
     quarantine_kept: Annotated[int, Field(ge=1, le=100)] = 4
     volatile_bytes: Bytes = 4 * _MIB

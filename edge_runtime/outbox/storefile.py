@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edge_runtime.outbox.books import Books, load_books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
+from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.records import OutboxError
 from edge_runtime.outbox.salvage import OpenedStore, salvage
 from edge_runtime.outbox.schema import FORMAT, ROW_OVERHEAD, create, prepare, rollback
@@ -49,6 +50,7 @@ def open_store(directory: Path, settings: OutboxSettings, connect: Connect, epoc
     opened.salvaged = True
     try:
         opened.sentences.append(f"{salvage(target, opened, connect)} ({why})")
+        opened.known.load(opened.database)
     except DatabaseFault:
         opened.database.close()
         raise
@@ -67,7 +69,7 @@ def open_memory(settings: OutboxSettings, connect: Connect, epoch: str) -> Opene
     prepare(database, settings, in_memory=True)
     books = Books(epoch)
     create(database, books)
-    return OpenedStore(database, books)
+    return OpenedStore(database, books, KnownKeys(settings.decisions_kept))
 
 
 def put_aside(directory: Path, target: Path | None, kept: int) -> Path:
@@ -171,15 +173,16 @@ def delete_quarantined(directory: Path, name: str) -> None:
 
 
 def _open(path: Path, settings: OutboxSettings, connect: Connect, epoch: str) -> OpenedStore:
-    database = connect(path)
+    database, known = connect(path), KnownKeys(settings.decisions_kept)
     try:
         prepare(database, settings, in_memory=False)
         books = _existing(database)
         if books is None:
             books = Books(epoch)
             create(database, books)
-            return OpenedStore(database, books)
-        return _checked(OpenedStore(database, books))
+            return OpenedStore(database, books, known)
+        known.load(database)
+        return _checked(OpenedStore(database, books, known))
     except DatabaseFault:
         database.close()
         raise

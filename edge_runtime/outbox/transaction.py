@@ -1,11 +1,16 @@
-"""One transaction of the store: the books in memory, what ended, and what happens after the commit."""
+"""One transaction of the store: the books in memory, what was queued and what ended, and what follows the commit.
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+Rows are collected and written with one statement for each table, before anybody reads them and at the end.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edge_runtime.outbox.books import COPY, Books, save_books
-from edge_runtime.outbox.database import Database
+from edge_runtime.outbox.candidates import Candidates
+from edge_runtime.outbox.database import Database, Row
+from edge_runtime.outbox.known_keys import TRIM_EACH, KnownKeys
 from edge_runtime.outbox.leases import Leases
 from edge_runtime.outbox.ranges import add_outcomes
 from edge_runtime.outbox.schema import ROW_OVERHEAD
@@ -17,6 +22,8 @@ CRITICAL = 3
 EndingRow = tuple[int, int, int, bytes | None]
 """seq, severity, length of the body, evidence: what must be known of a row that leaves the queue."""
 
+_COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET n = n + excluded.n"
+
 
 @dataclass(slots=True)
 class Transaction:
@@ -26,6 +33,7 @@ class Transaction:
         database: with an open transaction.
         books: written back by `finish`.
         leases: in memory; changed only through `on_commit` and `on_rollback`.
+        known: keys that were submitted before; `undo` takes back what this transaction added.
         settings: limits.
         now_ms: the queue's time.
         tight: bytes that the queue may not exceed while the disk is full; None while it is not.
@@ -35,35 +43,57 @@ class Transaction:
         on_rollback: run when they are not kept.
         orphans: digests of crops that nothing may need any more.
         gone_files: digests of crops whose files are deleted after the commit.
-        decisions_added: receipts that this transaction added to the ring.
         copy_books: whether the spare books are written as well; upkeep asks for it.
         saved: whether `finish` ran.
+        candidates: who gives way next, while one put follows another.
     """
 
     database: Database
     books: Books
     leases: Leases
+    known: KnownKeys
     settings: OutboxSettings
     now_ms: int
     tight: int | None = None
     volatile: bool = False
-    counters: Counter[str] = field(default_factory=Counter)
+    counters: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_rollback: list[Callable[[], None]] = field(default_factory=list)
     orphans: dict[bytes, str] = field(default_factory=dict)
     gone_files: list[bytes] = field(default_factory=list)
-    decisions_added: int = 0
     copy_books: bool = False
     saved: bool = False
+    candidates: Candidates | None = None
+    _new: dict[int, Row] = field(default_factory=dict)
+    _deleted: list[tuple[int]] = field(default_factory=list)
+    _decisions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     _outcomes: dict[Fate, list[int]] = field(default_factory=dict)
     _ended: list[int] = field(default_factory=list)
+    _keys_added: int = 0
 
     @property
     def changed(self) -> bool:
         """Whether a job that only meant to read gave something up."""
         return bool(self._ended or self.counters)
 
-    def end(self, rows: Iterable[EndingRow], fate: Fate, *, known_to_server: bool = False) -> int:
+    def insert(self, row: Row) -> None:
+        """Add a row of the queue; it begins with seq, key, severity, added, deadline, tries, evidence."""
+        self._new[row[0]] = row
+        if self.candidates is not None:
+            self.candidates.add((row[2], row[4], row[0], len(row[8]), row[6]))
+
+    def delete(self, seqs: Sequence[int]) -> None:
+        """Delete rows of the queue; `end` counts them."""
+        for seq in seqs:
+            if self._new.pop(seq, None) is None:
+                self._deleted.append((seq,))
+
+    def decide(self, key: bytes, receipt: bytes) -> None:
+        """Keep a decision's receipt in the ring. Without a receipt the key alone is kept."""
+        self._decisions.append((self.known.add(key), key, receipt))
+        self._keys_added += 1
+
+    def end(self, rows: Sequence[EndingRow], fate: Fate, *, known_to_server: bool = False) -> int:
         """Count rows that were deleted from the queue; how many they were.
 
         Args:
@@ -71,39 +101,81 @@ class Transaction:
             fate: how they ended.
             known_to_server: the server has counted them under this fate and needs no outcome.
         """
-        books, seqs = self.books, []
-        for seq, severity, length, evidence in rows:
-            seqs.append(seq)
-            books.bytes -= length + ROW_OVERHEAD
+        if not rows:
+            return 0
+        books, seqs = self.books, [row[0] for row in rows]
+        books.bytes -= sum([row[2] for row in rows]) + ROW_OVERHEAD * len(rows)
+        for _, severity, length, evidence in rows:
             if severity == CRITICAL:
                 books.critical_bytes -= length + ROW_OVERHEAD
             if evidence is not None:
                 self._end_evidence(evidence, fate)
-        if seqs:
-            books.count(fate, len(seqs))
-            self._ended += seqs
-            if not known_to_server:
-                self._outcomes.setdefault(fate, []).extend(seqs)
+        books.count(fate, len(seqs))
+        self._ended += seqs
+        if not known_to_server:
+            self._outcomes.setdefault(fate, []).extend(seqs)
         return len(seqs)
 
+    def write_rows(self) -> None:
+        """Bring the database up to what was inserted and deleted. Deletes first: a full disk has no other room."""
+        if self._deleted:
+            self.database.execute_many("DELETE FROM queue WHERE seq = ?", self._deleted)
+            self._deleted = []
+        if self._new:
+            self.database.execute_many(
+                "INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", list(self._new.values())
+            )
+            self._new = {}
+        if self._decisions:
+            if self.tight is not None:  # the ring must not grow on a full disk
+                self.database.execute(
+                    "DELETE FROM decisions WHERE n IN (SELECT n FROM decisions ORDER BY n LIMIT ?)",
+                    (len(self._decisions),),
+                )
+            self.database.execute_many("INSERT INTO decisions VALUES (?, ?, ?)", self._decisions)
+            self._decisions = []
+
+    def flush(self) -> None:
+        """As `write_rows`, for a reader that may also change who has what."""
+        self.write_rows()
+        self.candidates = None
+
     def finish(self) -> None:
-        """Write the books, outcomes and counters; the caller commits."""
+        """Write rows, outcomes, counters and books; the caller commits."""
+        self.write_rows()
+        if self.known.last - self.known.trimmed >= TRIM_EACH:
+            self._trim_decisions()
         for fate, seqs in self._outcomes.items():
             add_outcomes(self.database, fate, seqs)
-        self._outcomes.clear()
-        for name, number in self.counters.items():
-            self.database.execute(
-                "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET n = n + excluded.n",
-                (name, number),
-            )
-        self.counters.clear()
+        self._outcomes = {}
+        if self.counters:
+            self.database.execute_many(_COUNT, list(self.counters.items()))
+            self.counters.clear()
         if self._ended:
             ended = self._ended
             self.on_commit.append(lambda: self.leases.end(ended))
+        if self._keys_added:
+            self.on_commit.append(self.known.trim)
         save_books(self.database, self.books)
         if self.copy_books:
             save_books(self.database, self.books, COPY)
         self.saved = True
+
+    def undo(self) -> None:
+        """Take back what was changed in memory: nothing of it was committed."""
+        for action in reversed(self.on_rollback):
+            action()
+        self.known.take_back(self._keys_added)
+
+    def _trim_decisions(self) -> None:
+        known, before = self.known, self.known.trimmed
+
+        def back() -> None:
+            known.trimmed = before
+
+        self.database.execute("DELETE FROM decisions WHERE n <= ?", (known.last - known.limit,))
+        known.trimmed = known.last
+        self.on_rollback.append(back)
 
     def _end_evidence(self, sha256: bytes, fate: Fate) -> None:
         if fate is Fate.DELIVERED:

@@ -1,6 +1,5 @@
 """What the outbox does between batches: expiry, the wall clock's word, and crops that nothing names."""
 
-import dataclasses
 import hashlib
 import os
 import re
@@ -10,7 +9,6 @@ from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock, WallLabel
 from edge_runtime.outbox import evidence_rows, held_rows, queue_rows, ranges
 from edge_runtime.outbox.engine import Engine
 from edge_runtime.outbox.queue_time import TOLERANCE_MS
-from edge_runtime.outbox.records import QueuedItem
 from edge_runtime.outbox.transaction import Transaction
 
 MAX_CHUNKS = 8
@@ -31,7 +29,9 @@ def is_due(tx: Transaction, engine: Engine, wall: WallLabel) -> bool:
     before = tx.now_ms
     read_wall(tx, engine, wall)
     now = tx.now_ms
-    for table in ("queue", "held", "evidence"):
+    if queue_rows.runs_out(tx):
+        return True
+    for table in ("held", "evidence"):
         lowest = tx.database.execute(f"SELECT min(deadline) FROM {table}")[0][0]  # noqa: S608 - our own names
         if lowest is not None and lowest <= now:
             return True
@@ -55,11 +55,6 @@ def read_wall(tx: Transaction, engine: Engine, wall: WallLabel) -> None:
             engine.boot_ms(), wall.unix_ns // NS_PER_MS, lambda time_ms: queue_rows.share_past(tx, time_ms)
         )
         tx.now_ms = engine.now_ms()
-
-
-def with_deadline(item: QueuedItem, wall_ms: int) -> QueuedItem:
-    """An item with the wall label of its end, for a synchronised clock."""
-    return dataclasses.replace(item, deadline_ms=wall_ms + item.left_ms)
 
 
 def identity_of(receipt: bytes) -> bytes:

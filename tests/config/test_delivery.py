@@ -95,7 +95,7 @@ def test_a_wrong_proxy_is_not_repeated(tmp_path: Path) -> None:
 def test_other_processes_accept_the_settings(tmp_path: Path) -> None:
     text = """\
 delivery:
-  outbox: {quota_bytes: 1000000, held_quota_bytes: 500000, evidence_keep: 60, decisions_kept: 5}
+  outbox: {quota_bytes: 1000000, held_quota_bytes: 500000, evidence_keep: 60, decisions_kept: 2000}
   uplink:
     profile: lte
     daily_bytes: 20000000
@@ -108,7 +108,7 @@ delivery:
     assert delivery is not None
     outbox = OutboxSettings.model_validate_json(json.dumps(delivery.outbox_settings()))
     assert (outbox.quota_bytes, outbox.held_quota_bytes) == (1_000_000, 500_000)
-    assert (outbox.evidence_keep_s, outbox.decisions_kept) == (60.0, 5)
+    assert (outbox.evidence_keep_s, outbox.decisions_kept) == (60.0, 2000)
     uplink = UplinkSettings.parse(json.dumps(delivery.uplink_settings()))
     assert (uplink.profile.value, uplink.daily_bytes, uplink.protocol.value) == ("lte", 20_000_000, "5")
     assert uplink.broker is not None

@@ -1,6 +1,9 @@
 """What goes in, what comes out in which order, and what a receipt changes."""
 
+import contextlib
+import sqlite3
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,10 @@ from edge_runtime.outbox import (
     Put,
     PutResult,
     Settled,
+    Submission,
 )
+from edge_runtime.outbox.database import DatabaseFault, Row, StandardDatabase, StoreFault
+from edge_runtime.outbox.known_keys import TRIM_EACH
 from edge_runtime.protocol.delivery import MAX_BODY_BYTES, OutcomeRange, Rejection, RejectionCode
 from edge_runtime.protocol.vocabulary import DecisionKind, Fate
 from tests.rigs.outbox import BootClock, hand_out, key_of, opened, quiet_settings, receipt, submission
@@ -45,6 +51,32 @@ def test_the_severest_leave_first_then_the_oldest(tmp_path: Path, clock: BootClo
         assert items[0].key == key_of(1)
         assert items[0].left_ms == 3_600_000
         assert items[0].deadline_ms == clock.unix_ns // 10**6 + 3_600_000
+
+
+def test_of_equal_severity_the_nearest_deadline_leaves_first(tmp_path: Path, clock: BootClock) -> None:
+    with opened(tmp_path, clock) as outbox:
+        outbox.put([submission(n, 2, ttl_s=ttl_s) for n, ttl_s in enumerate((100, 50, 100, 10))])
+        assert [item.seq for item in outbox.lease(2, 100_000)] == [4, 2]
+        outbox.put([submission(4, 2, ttl_s=20), submission(5, 2, ttl_s=200)])  # one before all that is left
+        assert [item.seq for item in outbox.lease(10, 100_000)] == [5, 1, 3, 6]
+        assert outbox.unlease([4, 1]) == 2
+        assert [item.seq for item in outbox.lease(10, 100_000)] == [4, 1]
+        clock.pass_s(15)
+        assert outbox.unlease([4, 2, 5, 6]) == 4  # the first has run out meanwhile
+        assert [item.seq for item in outbox.lease(10, 100_000)] == [5, 2, 6]
+
+
+def test_more_leases_than_a_page_do_not_hide_what_is_free(tmp_path: Path, clock: BootClock) -> None:
+    """Long-lived events behind many that are on their way, and short-lived ones that come after them."""
+    with opened(tmp_path, clock) as outbox:
+        for first in range(0, 400, 100):
+            outbox.put([submission(n, ttl_s=1000 + n) for n in range(first, first + 100)])
+        leased = [item.seq for item in outbox.lease(300, 10**6)]
+        assert leased == list(range(1, 301))
+        outbox.put([submission(900, ttl_s=900), submission(901, ttl_s=1150)])
+        assert [item.seq for item in outbox.lease(4, 10**6)] == [401, 402, 301, 302]
+        assert outbox.unlease(leased[:2]) == 2
+        assert [item.seq for item in outbox.lease(3, 10**6)] == [1, 2, 303]
 
 
 def test_what_is_leased_is_not_handed_out_again_until_it_is_returned(
@@ -239,6 +271,31 @@ def test_at_the_quota_the_least_severe_and_oldest_give_way(tmp_path: Path, clock
         ]
 
 
+def test_of_equal_severity_the_nearest_deadline_gives_way_first(tmp_path: Path, clock: BootClock) -> None:
+    with opened(tmp_path, clock, SMALL) as outbox:
+        outbox.put([submission(n, 1, body=BIG_BODY, ttl_s=1000 - n) for n in range(16)])
+        outbox.put([submission(100, 1, body=BIG_BODY), submission(101, 1, body=BIG_BODY)])
+        assert numbers(outbox) == [*range(14), 100, 101]
+
+
+def test_a_batch_evicts_from_the_queue_and_from_itself(tmp_path: Path, clock: BootClock) -> None:
+    """Each event of a put finds the queue as the ones before it left it."""
+    severities = [0] * 40 + [1] * 8 + [0, 2] + [1] * 10
+    one_by_one, at_once = tmp_path / "one", tmp_path / "all"
+    items = [submission(n, s, body=BIG_BODY, ttl_s=500 - n % 7) for n, s in enumerate(severities)]
+    found = []
+    with opened(one_by_one, clock, SMALL) as outbox:
+        results = [outbox.put([item])[0] for item in items]
+        found.append((results, outbox.sync_point().ledger, numbers(outbox), outbox.outcomes(100)))
+    with opened(at_once, clock, SMALL) as outbox:
+        results = outbox.put(items)
+        found.append((results, outbox.sync_point().ledger, numbers(outbox), outbox.outcomes(100)))
+    assert found[0] == found[1]
+    assert found[0][1].evicted == len(items) - 16 - found[0][0].count(
+        PutResult(Put.NOT_ACCEPTED, NotAccepted.FULL)
+    )
+
+
 def test_nobody_more_severe_than_the_newcomer_gives_way(tmp_path: Path, clock: BootClock) -> None:
     with opened(tmp_path, clock, SMALL) as outbox:
         outbox.put([submission(n, 2, body=BIG_BODY) for n in range(16)])
@@ -382,11 +439,51 @@ def test_what_the_hand_over_lost_is_counted_here(tmp_path: Path, clock: BootCloc
 
 
 def test_decisions_are_a_ring_newest_first(tmp_path: Path, clock: BootClock) -> None:
-    with opened(tmp_path, clock, quiet_settings(decisions_kept=3)) as outbox:
-        for n in range(6):
-            outbox.put([submission(n, kind=DecisionKind.KEEP, body=b"", receipt=bytes([n]))])
-        assert outbox.decisions(10) == [b"\x05", b"\x04", b"\x03"]
-        assert outbox.status().gate["kept"] == 6
+    settings = quiet_settings(decisions_kept=1024)
+    with opened(tmp_path, clock, settings) as outbox:
+        for first in range(0, 1200, 200):
+            outbox.put([kept(n) for n in range(first, first + 200)])
+        assert outbox.decisions(3) == [b"1199", b"1198", b"1197"]
+        assert outbox.decisions(10, skip=1022) == [b"177", b"176"]
+        assert outbox.status().gate["kept"] == 1200
+        assert outbox.put([kept(176)])[0].outcome is Put.DUPLICATE
+        assert outbox.put([kept(175)])[0].outcome is Put.ACCEPTED  # its place in the ring is taken
+    with opened(tmp_path, clock, settings) as outbox:
+        assert outbox.decisions(2) == [b"175", b"1199"]
+        assert [outbox.put([kept(n)])[0].outcome for n in (175, 177)] == [Put.DUPLICATE] * 2
+        for n in range(2000, 2080):  # each alone: the disk is rid of the oldest now and then
+            outbox.put([kept(n)])
+        assert outbox.decisions(10, skip=1023) == [str(177 + 80).encode()]
+    with contextlib.closing(sqlite3.connect(tmp_path / "outbox.db")) as database:
+        assert 1024 <= database.execute("SELECT count(*) FROM decisions").fetchone()[0] < 1024 + TRIM_EACH
+
+
+def kept(number: int) -> Submission:
+    return submission(number, kind=DecisionKind.KEEP, body=b"", receipt=str(number).encode())
+
+
+def test_a_put_that_failed_leaves_its_keys_unknown(tmp_path: Path, clock: BootClock) -> None:
+    """A transaction that is not kept takes its keys, its numbers and its place in the ring with it."""
+
+    class Refusing(StandardDatabase):
+        refuses = False
+
+        def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+            if sql == "COMMIT" and Refusing.refuses:
+                raise DatabaseFault("a defect of the test", StoreFault.OTHER)
+            return super().execute(sql, parameters)
+
+    with opened(tmp_path, clock, connect=Refusing) as outbox:
+        outbox.put([submission(1)])
+        Refusing.refuses = True
+        with pytest.raises(DatabaseFault):
+            outbox.put([submission(2, receipt=b"2"), kept(3)])
+        Refusing.refuses = False
+        assert outbox.put([submission(1)])[0].outcome is Put.DUPLICATE
+        results = outbox.put([submission(2, receipt=b"2"), kept(3)])
+        assert [result.outcome for result in results] == [Put.ACCEPTED] * 2
+        assert outbox.decisions(10) == [b"3", b"2"]
+        assert (outbox.sync_point().next, numbers(outbox)) == (3, [1, 2])
 
 
 def test_a_day_offline_keeps_what_policy_ranks_higher(tmp_path: Path, clock: BootClock) -> None:

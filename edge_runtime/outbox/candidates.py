@@ -1,0 +1,59 @@
+"""Queued events in the order in which they give way, read in pages that one transaction shares.
+
+A batch of puts at the byte limit evicts once for each of its events. Each eviction continues where the one before
+it ended, and what the batch itself has queued takes its place in the order.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from edge_runtime.outbox.database import Database
+
+Candidate = tuple[int, int, int, int, bytes | None]
+"""severity, deadline, seq, length of the body, evidence."""
+
+_FIRST_PAGE, _LAST_PAGE = 4, 256
+_PAGE = (
+    "SELECT severity, deadline, seq, length(body), evidence FROM queue WHERE (severity, deadline, seq) > (?, ?, ?) "
+    "ORDER BY severity, deadline, seq LIMIT ?"
+)
+
+
+class Candidates:
+    """Least severe first, then nearest to its deadline, then oldest.
+
+    Args:
+        database: with the transaction that these are of.
+        write_rows: brings the database up to what was inserted and deleted so far.
+    """
+
+    __slots__ = ("_complete", "_database", "_front", "_size", "_upto", "_write_rows")
+
+    def __init__(self, database: Database, write_rows: Callable[[], None]) -> None:
+        self._database, self._write_rows = database, write_rows
+        self._front: list[Candidate] = []  # a heap of all that is left up to `_upto`
+        self._upto = (-1, 0, 0)
+        self._complete = False
+        self._size = _FIRST_PAGE
+
+    def add(self, candidate: Candidate) -> None:
+        """An event that was queued after the last page was read, or one that was taken and stays after all."""
+        if self._complete or candidate[:3] <= self._upto:
+            heappush(self._front, candidate)
+
+    def take(self) -> Candidate | None:
+        """The next one, which is not given again; None when there is none."""
+        if not self._front and not self._complete:
+            self._read()
+        return heappop(self._front) if self._front else None
+
+    def _read(self) -> None:
+        self._write_rows()
+        page: list[Any] = self._database.execute(_PAGE, (*self._upto, self._size))
+        self._front = page
+        heapify(self._front)
+        self._complete = len(page) < self._size
+        if page:
+            self._upto = page[-1][:3]
+        self._size = min(4 * self._size, _LAST_PAGE)
