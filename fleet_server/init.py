@@ -18,7 +18,8 @@ from fleet_server.authority import (
 )
 from fleet_server.authority.files import write_whole
 from fleet_server.operators.admin import ensure_admin_token
-from fleet_server.settings import LISTEN_VARIABLE, ServerPaths, ServerSettings
+from fleet_server.paths import ServerPaths
+from fleet_server.settings import LISTEN_VARIABLE, ServerSettings
 from fleet_server.storage import open_store, upgrade
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}))*")

@@ -1,16 +1,4 @@
-"""The server's data directory: where its files lie, and `settings.toml`, which `fleet init` writes.
-
-```
-DIR/settings.toml                       this room
-DIR/authority/{ca.key, ca.pem}          the certificate authority
-DIR/tls/{server,ingest}.{key,pem}       the server's own certificates
-DIR/fleet.db                            the database, unless settings or --database name another
-DIR/broker/                             files of the embedded broker
-DIR/evidence/                           what devices uploaded, by digest
-DIR/admin.token                         a token of the HTTP API for whoever may read this directory
-DIR/revoked.crl                         for external brokers
-DIR/run/                                numbers of the running processes; means nothing after a restart
-```
+"""The server's settings: `DIR/settings.toml`, which `fleet init` writes.
 
 Environment variables stand above the file, and are how `fleet serve` hands its options to the processes it starts:
 a database's URL may hold a password, which an argument would show to every user of the machine.
@@ -19,11 +7,8 @@ a database's URL may hold a password, which an argument would show to every user
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -38,8 +23,11 @@ from typing_extensions import Self
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.protocol.decision import RecipientName
-from edge_runtime.protocol.enrolment import BrokerAddress, BrokerTransport
+from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.protocol.vocabulary import DataClass
+from fleet_server.broker_url import parse_broker_url
+from fleet_server.findings import what_is_wrong
+from fleet_server.paths import ServerPaths
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,96 +40,9 @@ LISTEN_VARIABLE = "FLEET_LISTEN"
 
 _MIB = 1024 * 1024
 _MAX_FILE_BYTES = 64 * 1024
-_SCHEMES = {"mqtt": 1883, "mqtts": 8883, "wss": 443}
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Host = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9:.\-]+$")]
-
-
-@dataclass(frozen=True, slots=True)
-class ServerPaths:
-    """Paths below one data directory.
-
-    Attributes:
-        root: the directory itself.
-    """
-
-    root: Path
-
-    @property
-    def settings(self) -> Path:
-        """The settings file."""
-        return self.root / "settings.toml"
-
-    @property
-    def authority(self) -> Path:
-        """Folder of the certificate authority."""
-        return self.root / "authority"
-
-    @property
-    def ca_key(self) -> Path:
-        """Private key of the authority."""
-        return self.authority / "ca.key"
-
-    @property
-    def ca_certificate(self) -> Path:
-        """Certificate of the authority: what devices, brokers and clients trust."""
-        return self.authority / "ca.pem"
-
-    @property
-    def tls(self) -> Path:
-        """Folder of the server's own certificates."""
-        return self.root / "tls"
-
-    @property
-    def server_key(self) -> Path:
-        """Private key of the HTTP API and of the embedded broker."""
-        return self.tls / "server.key"
-
-    @property
-    def server_certificate(self) -> Path:
-        """Certificate of the HTTP API and of the embedded broker."""
-        return self.tls / "server.pem"
-
-    @property
-    def ingest_key(self) -> Path:
-        """Private key with which ingest shows itself to the broker."""
-        return self.tls / "ingest.key"
-
-    @property
-    def ingest_certificate(self) -> Path:
-        """Certificate with which ingest shows itself to the broker."""
-        return self.tls / "ingest.pem"
-
-    @property
-    def database(self) -> Path:
-        """The default database."""
-        return self.root / "fleet.db"
-
-    @property
-    def broker(self) -> Path:
-        """Folder of the embedded broker."""
-        return self.root / "broker"
-
-    @property
-    def evidence(self) -> Path:
-        """Folder of evidence."""
-        return self.root / "evidence"
-
-    @property
-    def admin_token(self) -> Path:
-        """Token of the HTTP API."""
-        return self.root / "admin.token"
-
-    @property
-    def revocation_list(self) -> Path:
-        """Revoked certificates, for external brokers."""
-        return self.root / "revoked.crl"
-
-    @property
-    def run(self) -> Path:
-        """Numbers of the running processes."""
-        return self.root / "run"
 
 
 class _Section(BaseModel):
@@ -346,41 +247,6 @@ class ServerSettings(_Section):
 SettingsT = TypeVar("SettingsT", bound=ServerSettings)
 
 
-def parse_broker_url(url: str) -> BrokerAddress:
-    """The broker that a URL names.
-
-    Raises:
-        ValueError: another scheme, no host, a path where none belongs, or `mqtt://` to another machine.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise ValueError("the broker's URL cannot be read") from None
-    if parts.scheme not in _SCHEMES or not parts.hostname:
-        raise ValueError("a broker's URL is mqtts://host:port or wss://host/path")
-    if parts.username or parts.password:
-        raise ValueError("a broker's URL holds no user: ingest shows its certificate")
-    if parts.scheme == "mqtt" and not _is_loopback(parts.hostname):
-        raise ValueError("mqtt:// sends in the clear and is for loopback alone: use mqtts://")
-    if parts.scheme == "wss":
-        transport, path = BrokerTransport.WEBSOCKETS, parts.path or "/mqtt"
-    else:
-        transport, path = BrokerTransport.TCP, "/mqtt"
-        if parts.path not in ("", "/"):
-            raise ValueError("a path belongs to a wss:// URL only")
-    return BrokerAddress(
-        host=parts.hostname, port=port or _SCHEMES[parts.scheme], transport=transport, path=path
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
@@ -425,8 +291,8 @@ def _validated(kind: type[SettingsT], values: dict[str, Any], paths: ServerPaths
     try:
         settings = kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise ConfigError(f"{where}: {place}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise ConfigError(f"{where}: {place} {what_is_wrong(first)}") from None
     settings._paths = paths
     return settings

@@ -12,6 +12,7 @@ from edge_runtime.errors import ConfigError
 
 if TYPE_CHECKING:
     from edge_runtime.identity import Identity
+    from edge_runtime.protocol.enrolment import EnrolmentToken
 
 EXIT_PENDING = 3
 _MAX_TOKEN_BYTES = 4096
@@ -44,8 +45,9 @@ def enrol(
 ) -> int:
     """Make this device a member of a fleet: it makes a key, and the server signs who it is.
 
-    While an operator must accept the device first, the command leaves with 3; run it again afterwards. The token on
-    the command line is seen by every user of the machine: prefer @FILE.
+    While an operator must accept the device first, the command leaves with 3; run it again afterwards. A device
+    that is enrolled with this token already asks whether the server still takes it, and says so where it does not.
+    The token on the command line is seen by every user of the machine: prefer @FILE.
     """
     from edge_runtime.identity import Identity
     from edge_runtime.identity import enrol as enrol_device
@@ -65,23 +67,51 @@ def enrol(
             raise ConfigError(
                 f"this device is enrolled as {present.device} at {present.server_url}: --again enrols it anew"
             )
-        _say(present, as_json=as_json)
-        return 0
+        return _stands(present, read, serial or board_serial(), timeout, proxy, as_json=as_json)
     # The outbox's numbers belong to the id under which they were sent: enrolled anew, the device asks for its own.
     wish = device or (None if present is None else present.device)
     answer = enrol_device(
         server, read, where, serial=serial or board_serial(), device=wish, deadline_s=timeout, proxy=proxy
     )
     if answer.state is EnrolmentState.PENDING:
-        if as_json:
-            typer.echo(json.dumps({"state": "pending", "device": answer.device}))
-        else:
-            typer.echo(f"{answer.device} waits for an operator (fleet device approve): then run this again")
-        return EXIT_PENDING
+        return _waits(answer.device, as_json=as_json)
     made = Identity.load(where)
     assert made is not None
     _say(made, as_json=as_json)
     return 0
+
+
+def _stands(
+    present: "Identity",
+    token: "EnrolmentToken",
+    serial: str | None,
+    timeout_s: float,
+    proxy: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """What an enrolled device is told: what the server says of it now, where it can be asked."""
+    from edge_runtime.cli.report import say
+    from edge_runtime.identity import ServerUnreachable, standing
+    from edge_runtime.protocol.enrolment import EnrolmentState
+
+    try:
+        found = standing(present, token, serial=serial, deadline_s=timeout_s, proxy=proxy)
+    except ServerUnreachable as error:
+        say(f"enrolled before; whether the fleet still takes this device is not known now: {error}")
+        found = None
+    if found is EnrolmentState.PENDING:
+        return _waits(present.device, as_json=as_json)
+    _say(present, as_json=as_json)
+    return 0
+
+
+def _waits(device: str, *, as_json: bool) -> int:
+    if as_json:
+        typer.echo(json.dumps({"state": "pending", "device": device}))
+    else:
+        typer.echo(f"{device} waits for an operator (fleet device approve {device}): then run this again")
+    return EXIT_PENDING
 
 
 def board_serial() -> str | None:

@@ -4,6 +4,7 @@ from edge_runtime.identity.enrol import enrol
 from edge_runtime.identity.identity import Identity, ssl_context
 from edge_runtime.identity.problems import IdentityError, Refused, ServerUnreachable, WrongServer
 from edge_runtime.identity.renew import renew
+from edge_runtime.identity.standing import standing
 
 __all__ = [
     "Identity",
@@ -14,4 +15,5 @@ __all__ = [
     "enrol",
     "renew",
     "ssl_context",
+    "standing",
 ]

@@ -34,7 +34,9 @@ from edge_runtime.protocol.enrolment import (
 from edge_runtime.state import StateDirectory
 
 DEADLINE_S = 30.0
-_KEY_REFUSED = "key_refused"
+KEY_REFUSED = "key_refused"
+"""The server's word for a key that it has put out."""
+
 _EARLIEST = 0.9
 """A device renews between this share of its time and all of it, so that a batch does not come back at once."""
 
@@ -91,7 +93,7 @@ def enrol(
                     )
                 except Refused as error:
                     # the server has put this key out, for good: what is left to try is a new one
-                    if error.code != _KEY_REFUSED or is_fresh:
+                    if error.code != KEY_REFUSED or is_fresh:
                         raise
                     drop_request(state)
                     continue

@@ -4,26 +4,24 @@ from typing import Annotated
 
 import typer
 
-from fleet_server.cli.client import connected
+from fleet_server.cli.client import FleetClient
 from fleet_server.cli.commands import EXIT_FAILED
+from fleet_server.cli.options import on_server
 from fleet_server.cli.output import say, when, write, write_json, write_table
-from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.target import Json
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List and verify what operators did.")
 
 
 @app.command(name="list")
+@on_server
 def list_(
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
+    client: FleetClient,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50,
     json: Json = False,
 ) -> None:
     """List acts, the newest first."""
-    with connected(server, token_file, ca, data) as client:
-        found = client.get("/v1/audit", limit=limit)["entries"]
+    found = client.get("/v1/audit", limit=limit)["entries"]
     if json:
         write_json(found)
         return
@@ -35,16 +33,14 @@ def list_(
 
 
 @app.command()
-def verify(
-    server: Server = None, token_file: TokenFile = None, ca: Ca = None, data: Data = None, json: Json = False
-) -> int:
+@on_server
+def verify(client: FleetClient, json: Json = False) -> int:
     """Verify the chain of hashes from its first entry to its last.
 
     The last hash can be kept elsewhere: an audit that was cut off at its end is whole in itself, but ends in
     another hash.
     """
-    with connected(server, token_file, ca, data) as client:
-        found = client.post("/v1/audit/verify")
+    found = client.post("/v1/audit/verify")
     if json:
         write_json(found)
     elif found["whole"]:

@@ -6,7 +6,7 @@ from typing import Any
 from fleet_server.cli.output import say, write, write_table
 
 _FATES = ("delivered", "expired", "evicted", "rejected", "lost")
-_COLUMNS = ("device", "#accepted!", "#queued!", *(f"#{name}!" for name in _FATES))
+_COLUMNS = ("device~", "#accepted!", "#queued!", *(f"#{name}!" for name in _FATES))
 
 
 def write_balance(epochs: Sequence[Any], most: int = 20) -> None:

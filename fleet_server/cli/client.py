@@ -2,7 +2,7 @@
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,9 @@ MAX_DOWNLOAD_BYTES = 1024 * 1024 * 1024
 DEADLINE_S = 60.0
 """One request and its answer, redials and slow bytes included. A stream has no end."""
 
+DOWNLOAD_DEADLINE_S = 900.0
+"""One piece of evidence: the largest that a server takes by default comes in this time at 18 kB/s."""
+
 _TIMEOUT = httpx.Timeout(35.0, connect=5.0, pool=5.0)
 _LIVE = httpx.Timeout(35.0, connect=5.0, pool=5.0)  # a live stream says something every ten seconds
 _PAGE = 1000
@@ -35,41 +38,60 @@ class ServerSentEvent:
 
 
 class FleetClient:
-    """A connection to one server.
+    """A connection to one server, opened with the first request: what is wrong with a command is said before.
 
     Args:
-        http: a client with base URL and token; closed by `close`.
+        target: says which server; asked once.
         clock: for deadlines.
-        where: how the server is called in errors.
     """
 
-    def __init__(self, http: httpx.Client, clock: Clock, where: str) -> None:
-        self._http, self._clock, self._where = http, clock, where
+    def __init__(self, target: Callable[[], RemoteTarget | LocalTarget], clock: Clock) -> None:
+        self._target, self._clock = target, clock
+        self._opened: httpx.Client | None = None
+        self._where = ""
 
     @classmethod
     def to(cls, target: RemoteTarget | LocalTarget) -> "FleetClient":
-        """Connect to a target; the network is used with the first request.
+        """A client of a target.
 
         Raises:
             ConfigError: the authority's file or the data directory cannot be used.
         """
+        client = cls(lambda: target, SystemClock())
+        client._open()
+        return client
+
+    @property
+    def where(self) -> str:
+        """How the server is called: its URL, or its data directory; empty before the first request."""
+        return self._where
+
+    @property
+    def _http(self) -> httpx.Client:
+        return self._opened or self._open()
+
+    def _open(self) -> httpx.Client:
+        target = self._target()
         if isinstance(target, LocalTarget):
             # imported here, because an operator's machine needs none of the server's parts
             from fleet_server.cli.in_process import local_client
 
-            return cls(local_client(target.directory), SystemClock(), str(target.directory))
-        http = httpx.Client(
-            base_url=target.url,
-            headers={"Authorization": f"Bearer {target.token}"},
-            verify=_tls(target),
-            timeout=_TIMEOUT,
-            trust_env=False,  # a proxy of the environment would be given the token
-        )
-        return cls(http, SystemClock(), target.url)
+            self._opened, self._where = local_client(target.directory), str(target.directory)
+        else:
+            self._where = target.url
+            self._opened = httpx.Client(
+                base_url=target.url,
+                headers={"Authorization": f"Bearer {target.token}"},
+                verify=_tls(target),
+                timeout=_TIMEOUT,
+                trust_env=False,  # a proxy of the environment would be given the token
+            )
+        return self._opened
 
     def close(self) -> None:
         """End it."""
-        self._http.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def get(self, path: str, **parameters: Any) -> Any:
         """Ask. Parameters that are None are left out.
@@ -119,12 +141,25 @@ class FleetClient:
                 return
             parameters[cursor] = answer["next"]
 
-    def download(self, path: str, into: BinaryIO, most: int = MAX_DOWNLOAD_BYTES) -> int:
+    def download(
+        self,
+        path: str,
+        into: BinaryIO,
+        most: int = MAX_DOWNLOAD_BYTES,
+        within_s: float = DOWNLOAD_DEADLINE_S,
+    ) -> int:
         """Fetch bytes; how many.
 
+        Args:
+            path: of what is fetched.
+            into: where to.
+            most: bytes.
+            within_s: seconds for all of it, however slowly it drips.
+
         Raises:
-            EdgeRuntimeError: as `get`; also where there are more than `most` bytes.
+            EdgeRuntimeError: as `get`; also where there are more than `most` bytes, or they come too slowly.
         """
+        deadline_ns = self._clock.monotonic_ns() + round(within_s * NS_PER_S)
         size = 0
         try:
             with self._http.stream("GET", path) as response:
@@ -135,6 +170,8 @@ class FleetClient:
                     size += len(part)
                     if size > most:
                         raise ServerRefused(f"{self._where}: there are more than {most} bytes")
+                    if self._clock.monotonic_ns() > deadline_ns:
+                        raise NotReachable(f"{self._where}: not all of it came within {within_s:.0f} s")
                     into.write(part)
         except httpx.HTTPError as error:
             raise self._not_reachable(error) from None
@@ -201,10 +238,9 @@ def connected(
 ) -> Iterator[FleetClient]:
     """A client of the server that the four options and the environment mean, closed at the end.
 
-    Raises:
-        ConfigError: as `fleet_server.cli.target.choose` and `FleetClient.to`.
+    Its first request raises what `fleet_server.cli.target.choose` and `FleetClient.to` raise.
     """
-    client = FleetClient.to(choose(server, token_file, ca, data))
+    client = FleetClient(lambda: choose(server, token_file, ca, data), SystemClock())
     try:
         yield client
     finally:

@@ -3,30 +3,33 @@
 import sys
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from edge_runtime.errors import ConfigError
 from fleet_server.cli.balance import write_balance
-from fleet_server.cli.client import connected, segment
-from fleet_server.cli.output import clean, say, span, when, write, write_json, write_table
-from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.client import FleetClient, segment
+from fleet_server.cli.names import whole_device
+from fleet_server.cli.options import on_server
+from fleet_server.cli.output import clean, say, span, when, width, write, write_json, write_table
+from fleet_server.cli.target import Json
 from fleet_server.cli.values import labels_of, span_s
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Invite, accept and revoke devices.")
 
-Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Id of the device.")]
+Device = Annotated[
+    str, typer.Argument(metavar="DEVICE", help="Id of the device; its middle may be an ellipsis.")
+]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it goes into the audit.")]
 _MAX_SERIALS_BYTES = 900 * 1024
 
 
 @app.command()
+@on_server
 def invite(
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
+    client: FleetClient,
     device: Annotated[
         str | None,
         typer.Option(
@@ -64,23 +67,21 @@ def invite(
         "needs_approval": approval,
         "expires_s": _invitation_s(expires),
     }
-    with connected(server, token_file, ca, data) as client:
-        made = client.post("/v1/invitations", body)
+    made = client.post("/v1/invitations", body)
     if json:
         write_json(made)
         return
     write(made["token"])
     uses = "one device" if made["uses"] == 1 else f"{made['uses']} devices"
     say(f"for {uses}, until {when(made['expires_ms'])} UTC. On the device:")
-    say("  edge-runtime enrol --server https://HOST:PORT --token @FILE")
+    for line in _how_to_enrol(made):
+        say(line)
 
 
 @app.command(name="list")
+@on_server
 def list_(
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
+    client: FleetClient,
     state: Annotated[
         str | None,
         typer.Option(
@@ -92,14 +93,13 @@ def list_(
     json: Json = False,
 ) -> None:
     """List devices."""
-    with connected(server, token_file, ca, data) as client:
-        found = list(client.pages("/v1/devices", "devices", "after", state=state))
+    found = list(client.pages("/v1/devices", "devices", "after", state=state))
     if json:
         write_json(found)
         return
     now = SystemClock().wall().unix_ns // NS_PER_MS
     write_table(
-        ("device", "state!", "presence!", "#queued!", "#held!", "cert ends!", "labels"),
+        ("device~", "state!", "presence!", "#queued!", "#held!", "cert ends!", "labels"),
         (
             (
                 d["id"],
@@ -117,17 +117,15 @@ def list_(
 
 
 @app.command()
+@on_server
 def show(
+    client: FleetClient,
     device: Device,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     json: Json = False,
 ) -> None:
     """Show one device: who it is, its certificates, what it last said, and its balance of events."""
-    with connected(server, token_file, ca, data) as client:
-        found = client.get(f"/v1/devices/{segment(device)}")
+    device = whole_device(client, device)
+    found = client.get(f"/v1/devices/{segment(device)}")
     if json:
         write_json(found)
     else:
@@ -135,12 +133,10 @@ def show(
 
 
 @app.command()
+@on_server
 def approve(
+    client: FleetClient,
     device: Device,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="SHA256", help="Accept only this public key (see fleet device show)."),
@@ -148,61 +144,55 @@ def approve(
     json: Json = False,
 ) -> None:
     """Accept a device that waits, or a new key for a known device; its old certificate is out at once."""
-    with connected(server, token_file, ca, data) as client:
-        found = client.post(f"/v1/devices/{segment(device)}/approve", {"key_sha256": key})
+    device = whole_device(client, device)
+    found = client.post(f"/v1/devices/{segment(device)}/approve", {"key_sha256": key})
     _done(found, f"{device} is accepted", json=json)
 
 
 @app.command()
+@on_server
 def revoke(
+    client: FleetClient,
     device: Device,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Put a device out at once: the broker ends its connection, and its certificate is worth nothing any more."""
-    with connected(server, token_file, ca, data) as client:
-        found = client.post(f"/v1/devices/{segment(device)}/revoke", {"reason": reason})
+    device = whole_device(client, device)
+    found = client.post(f"/v1/devices/{segment(device)}/revoke", {"reason": reason})
     _done(found, f"{device} is revoked; fleet device invite --device {device} lets it come back", json=json)
 
 
 @app.command()
+@on_server
 def remove(
+    client: FleetClient,
     device: Device,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Take a device out of the lists, and out of the fleet where it still is in it. Its events stay."""
-    with connected(server, token_file, ca, data) as client:
-        found = client.post(f"/v1/devices/{segment(device)}/remove", {"reason": reason})
+    device = whole_device(client, device)
+    found = client.post(f"/v1/devices/{segment(device)}/remove", {"reason": reason})
     _done(found, f"{device} is removed", json=json)
 
 
 @app.command()
+@on_server
 def label(
+    client: FleetClient,
     device: Device,
     labels: Annotated[
         list[str], typer.Argument(metavar="KEY=VALUE…", help="Labels to set; KEY- takes one away.")
     ],
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     json: Json = False,
 ) -> None:
     """Set or take away labels of a device."""
     gone = [text for text in labels if text.endswith("-") and "=" not in text]
     body: dict[str, str | None] = dict(labels_of([text for text in labels if text not in gone]))
     body |= {text[:-1]: None for text in gone}
-    with connected(server, token_file, ca, data) as client:
-        found = client.patch(f"/v1/devices/{segment(device)}/labels", {"labels": body})
+    device = whole_device(client, device)
+    found = client.patch(f"/v1/devices/{segment(device)}/labels", {"labels": body})
     shown = " ".join(f"{key}={value}" for key, value in sorted(found["labels"].items()))
     _done(found, f"{device}: {shown or 'no labels'}", json=json)
 
@@ -212,6 +202,23 @@ def _done(found: Any, text: str, *, json: bool) -> None:
         write_json(found)
     else:
         say(text)
+
+
+def _how_to_enrol(made: Any) -> list[str]:
+    """The command to paste. The token is in it on a terminal alone: stderr of a program is often a log."""
+    token = "@FILE, which holds it" if width() is None else made["token"]
+    url = made["server"]
+    if url is None:
+        return [
+            f"  edge-runtime enrol --server URL --token {token}",
+            "URL is not known: http.port in settings.toml is 0 and no server runs; start it, or name a port there",
+        ]
+    lines = [f"  edge-runtime enrol --server {url} --token {token}"]
+    if urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
+        lines.append(
+            "works on this machine alone: name the server first in hosts of settings.toml (fleet init --host NAME)"
+        )
+    return lines
 
 
 def _invitation_s(expires: str) -> int:
@@ -282,10 +289,10 @@ def _show(found: Any) -> None:
 
 def _certificates(found: list[Any], now_ms: int) -> None:
     write_table(
-        ("certificate", "state!", "issued (UTC)!", "ends!"),
+        ("certificate~", "state!", "issued (UTC)!", "ends!"),
         (
             (
-                c["serial"][:16],
+                c["serial"],
                 c["state"],
                 when(c["created_ms"]),
                 None if c["not_after_ms"] is None else _ends(c["not_after_ms"] - now_ms),

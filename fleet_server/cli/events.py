@@ -13,19 +13,23 @@ import typer
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import ConfigError
-from fleet_server.cli.client import FleetClient, connected
+from fleet_server.cli.client import FleetClient
 from fleet_server.cli.errors import NotReachable
+from fleet_server.cli.event_filters import Filters, filtered
 from fleet_server.cli.event_forms import csv_lines, json_lines, show_event
+from fleet_server.cli.options import on_server
 from fleet_server.cli.output import (
     clean,
     say,
     when_short,
+    width,
     write,
     write_json,
     write_json_line,
     write_table,
 )
-from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.table import shorten
+from fleet_server.cli.target import Json
 from fleet_server.cli.values import instant_ms
 from fleet_server.cli.whole_file import WholeFile
 
@@ -33,16 +37,6 @@ _EVENT = re.compile(r"[0-9]{1,18}|[0-9a-f]{32}")
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Follow, list, show and export events.")
 
-Device = Annotated[str | None, typer.Option("--device", metavar="ID", help="Only of this device.")]
-Camera = Annotated[str | None, typer.Option("--camera", metavar="NAME", help="Only of this camera.")]
-Rule = Annotated[str | None, typer.Option("--rule", metavar="NAME", help="Only of this rule.")]
-Kind = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")]
-Severity = Annotated[
-    str | None,
-    typer.Option(
-        "--severity", metavar="LEVEL", help="Only this severe or more: info, notice, warning or critical."
-    ),
-]
 Since = Annotated[
     str | None,
     typer.Option(
@@ -56,16 +50,11 @@ _LONGEST_PAUSE_S = 10.0
 
 
 @app.command()
+@on_server
+@filtered
 def tail(
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
-    device: Device = None,
-    camera: Camera = None,
-    rule: Rule = None,
-    kind: Kind = None,
-    severity: Severity = None,
+    client: FleetClient,
+    filters: Filters,
     last: Annotated[
         int, typer.Option("--last", min=0, max=1000, help="Show so many earlier ones first.")
     ] = 10,
@@ -78,45 +67,38 @@ def tail(
 
     A server that goes away is waited for, and nothing that it committed meanwhile is missed.
     """
-    filters = _filters(device, camera, rule, kind, severity)
-    with connected(server, token_file, ca, data) as client:
-        if not json:
-            write(_HEADING)
-        for shown, event in enumerate(_followed(client, filters, last), start=1):
-            write_json_line(event) if json else write(_line(event))
-            if count is not None and shown >= count:
-                return
+    whole = width() is None
+    if not json:
+        write(_HEADING)
+    for shown, event in enumerate(_followed(client, filters.asked(client), last), start=1):
+        write_json_line(event) if json else write(_line(event, whole=whole))
+        if count is not None and shown >= count:
+            return
 
 
 @app.command(name="list")
+@on_server
+@filtered
 def list_(
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
-    device: Device = None,
-    camera: Camera = None,
-    rule: Rule = None,
-    kind: Kind = None,
-    severity: Severity = None,
+    client: FleetClient,
+    filters: Filters,
     since: Since = None,
     until: Until = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")] = 100,
     json: Json = False,
 ) -> None:
     """List committed events, the newest first."""
-    filters = _filters(device, camera, rule, kind, severity) | _times(since, until)
-    with connected(server, token_file, ca, data) as client:
-        found = []
-        for event in client.pages("/v1/events", "events", "before_id", **filters, limit=min(limit, 1000)):
-            found.append(event)
-            if len(found) >= limit:
-                break
+    asked = filters.asked(client) | _times(since, until)
+    found = []
+    for event in client.pages("/v1/events", "events", "before_id", **asked, limit=min(limit, 1000)):
+        found.append(event)
+        if len(found) >= limit:
+            break
     if json:
         write_json(found)
         return
     write_table(
-        ("#no!", "committed UTC!", "device", "camera", "rule", "severity!", "state!"),
+        ("#no!", "committed UTC!", "device~", "camera", "rule", "severity!", "state!"),
         (
             (
                 event["id"],
@@ -136,12 +118,10 @@ def list_(
 
 
 @app.command()
+@on_server
 def show(
+    client: FleetClient,
     event: Annotated[str, typer.Argument(metavar="EVENT", help="Its number in a list, or its key.")],
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     evidence: Annotated[
         Path | None,
         typer.Option("--evidence", metavar="FILE", help="Also fetch its evidence into this file."),
@@ -151,29 +131,23 @@ def show(
     """Show one event, the decision that let it go, and how far its evidence is."""
     if not _EVENT.fullmatch(event):
         raise ConfigError("EVENT is a number or a key of 32 hexadecimal digits")
-    with connected(server, token_file, ca, data) as client:
-        found = client.get(f"/v1/events/{event}")
-        if json:
-            write_json(found)
-        else:
-            show_event(found)
-        if evidence is not None:
-            with WholeFile(evidence) as stream:
-                size = client.download(f"/v1/events/{event}/evidence", stream)
-            say(f"{evidence}: {size} bytes")
+    found = client.get(f"/v1/events/{event}")
+    if json:
+        write_json(found)
+    else:
+        show_event(found)
+    if evidence is not None:
+        with WholeFile(evidence) as stream:
+            size = client.download(f"/v1/events/{event}/evidence", stream)
+        say(f"{evidence}: {size} bytes")
 
 
 @app.command()
+@on_server
+@filtered
 def export(
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
-    device: Device = None,
-    camera: Camera = None,
-    rule: Rule = None,
-    kind: Kind = None,
-    severity: Severity = None,
+    client: FleetClient,
+    filters: Filters,
     since: Since = None,
     until: Until = None,
     form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="ndjson or csv.")] = "ndjson",
@@ -185,16 +159,15 @@ def export(
     """Write all committed events that are meant, the oldest first: one JSON object a line, or CSV."""
     if form not in ("ndjson", "csv"):
         raise ConfigError("--format is ndjson or csv")
-    filters = _filters(device, camera, rule, kind, severity) | _times(since, until)
-    with connected(server, token_file, ca, data) as client:
-        found = client.pages("/v1/events", "events", "after_id", after_id=0, **filters)
-        lines = csv_lines(found) if form == "csv" else json_lines(found)
-        if out is None:
-            for line in lines:
-                sys.stdout.write(line)
-            return
-        with WholeFile(out) as stream:
-            written = sum(1 for line in lines if stream.write(line.encode()))
+    asked = filters.asked(client) | _times(since, until)
+    found = client.pages("/v1/events", "events", "after_id", after_id=0, **asked)
+    lines = csv_lines(found) if form == "csv" else json_lines(found)
+    if out is None:
+        for line in lines:
+            sys.stdout.write(line)
+        return
+    with WholeFile(out) as stream:
+        written = sum(1 for line in lines if stream.write(line.encode()))
     say(f"{out}: {written - (form == 'csv')} events")
 
 
@@ -230,14 +203,6 @@ def _followed(client: FleetClient, filters: dict[str, Any], last: int) -> Iterat
         time.sleep(random.uniform(0.2, min(_LONGEST_PAUSE_S, 0.5 * 2 ** min(failures, 6))))  # noqa: S311 - jitter
 
 
-def _filters(
-    device: str | None, camera: str | None, rule: str | None, kind: str | None, severity: str | None
-) -> dict[str, Any]:
-    if severity is not None and severity not in ("info", "notice", "warning", "critical"):
-        raise ConfigError("--severity is info, notice, warning or critical")
-    return {"device": device, "camera": camera, "rule": rule, "kind": kind, "severity_at_least": severity}
-
-
 def _times(since: str | None, until: str | None) -> dict[str, Any]:
     clock = SystemClock()
     return {
@@ -250,17 +215,17 @@ _LINE = "{:<14}  {:<14}  {:<12}  {:<14}  {:<8}  {}"
 _HEADING = _LINE.format("committed UTC", "device", "camera", "rule", "severity", "state")
 
 
-def _line(event: Any) -> str:
+def _line(event: Any, *, whole: bool) -> str:
+    """One event on one line; a stream cannot wait for all of them to know how wide a column must be."""
+
+    def shown(text: object, width: int) -> str:
+        return clean(text) if whole else shorten(clean(text), width)
+
     return _LINE.format(
         when_short(event["received_ms"]),
-        _cut(event["device"], 14),
-        _cut(event["camera"], 12),
-        _cut(event["rule"], 14),
+        shown(event["device"], 14),
+        shown(event["camera"], 12),
+        shown(event["rule"], 14),
         event["severity"],
         event["state"],
     )
-
-
-def _cut(text: object, width: int) -> str:
-    shown = clean(text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"

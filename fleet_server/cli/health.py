@@ -4,22 +4,21 @@ from typing import Any
 
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from fleet_server.cli.balance import write_balance
-from fleet_server.cli.client import connected
+from fleet_server.cli.client import FleetClient
 from fleet_server.cli.commands import EXIT_FAILED
+from fleet_server.cli.options import on_server
 from fleet_server.cli.output import clean, span, write, write_json
-from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.target import Json
 
 
-def health(
-    server: Server = None, token_file: TokenFile = None, ca: Ca = None, data: Data = None, json: Json = False
-) -> int:
+@on_server
+def health(client: FleetClient, json: Json = False) -> int:
     """Show the server, its devices and the balance of events on both sides.
 
     Of each outbox file the first line is the device's own ledger as it last reported it; the second is what the
     server knows of the same sequence numbers, with those that are not settled yet under "queued".
     """
-    with connected(server, token_file, ca, data) as client:
-        found = client.get("/v1/health")
+    found = client.get("/v1/health")
     if json:
         write_json(found)
     else:

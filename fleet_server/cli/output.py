@@ -1,7 +1,6 @@
-"""How commands print: tables within 80 columns, JSON for programs, and no control character from outside."""
+"""How commands print: tables, JSON for programs, and no control character from outside."""
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -10,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-NARROWEST = 80
+NARROWEST = 40
 
 
 def clean(text: object) -> str:
@@ -44,7 +43,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty:
     """A table on stdout.
 
     Args:
-        columns: headings; `#` in front is a number, `!` at the end is never cut.
+        columns: headings; `#` in front is a number; at the end `!` is always whole, `~` is an id.
         rows: cells; None is shown as a dash.
         empty: what to say on stderr when there is no row.
     """
@@ -59,12 +58,11 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty:
         write(line)
 
 
-def width() -> int:
-    """Cells of the terminal; 80 where there is none."""
-    if sys.stdout.isatty():
-        return max(40, shutil.get_terminal_size((NARROWEST, 24)).columns)
-    given = os.environ.get("COLUMNS", "")
-    return int(given) if given.isdecimal() and 40 <= int(given) <= 1000 else NARROWEST
+def width() -> int | None:
+    """Cells of the terminal; None in a pipe or a file, where every value is whole."""
+    if not sys.stdout.isatty():
+        return None
+    return max(NARROWEST, shutil.get_terminal_size((80, 24)).columns)
 
 
 def when(ms: int | None) -> str | None:

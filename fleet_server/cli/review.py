@@ -8,15 +8,17 @@ import typer
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, SystemClock
 from edge_runtime.errors import ConfigError
-from fleet_server.cli.client import FleetClient, connected
+from fleet_server.cli.client import FleetClient
 from fleet_server.cli.commands import EXIT_FAILED
 from fleet_server.cli.errors import NotFound
-from fleet_server.cli.output import say, size, span, write_json, write_table
-from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.event_filters import DeviceOption
+from fleet_server.cli.names import whole_device
+from fleet_server.cli.options import on_server
+from fleet_server.cli.output import say, size, span, width, write_json, write_table
+from fleet_server.cli.target import Json
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Release or drop what devices hold.")
 
-Device = Annotated[str | None, typer.Option("--device", metavar="ID", help="Only of this device.")]
 Item = Annotated[str, typer.Argument(metavar="ITEM", help="Key of the item, or enough of its end.")]
 Reason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; it goes into the receipt and the audit.")
@@ -40,37 +42,32 @@ _SHOWN = 12  # the end of a key is random; its beginning is the time, and alike 
 
 
 @app.command(name="list")
+@on_server
 def list_(
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
-    device: Device = None,
+    client: FleetClient,
+    device: DeviceOption = None,
     json: Json = False,
 ) -> None:
     """List what devices hold, as far as their policy lets the fleet know; those that end first come first."""
-    with connected(server, token_file, ca, data) as client:
-        found = client.get("/v1/held", device=device, limit=1000)["held"]
+    found = _held(client, device)
     if json:
         write_json(found)
         return
     now = SystemClock().wall().unix_ns // NS_PER_MS
     write_table(
-        ("item!", "device", "camera", "rule", "class", "#size!", "#ends in!", "asked!"),
+        ("item!", "device~", "camera", "rule", "class", "#size!", "#ends in!", "asked!"),
         (_row(entry, now) for entry in found),
         "nothing is held that the fleet may know of",
     )
 
 
 @app.command()
+@on_server
 def release(
+    client: FleetClient,
     item: Item,
     reason: Reason,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
-    device: Device = None,
+    device: DeviceOption = None,
     evidence: Annotated[
         Evidence, typer.Option("--evidence", help="How much of its crop goes with it.")
     ] = Evidence.NONE,
@@ -79,25 +76,21 @@ def release(
 ) -> int:
     """Ask a device to let a held item go. The device's policy has the last word."""
     asked = {"reason": reason, "evidence": evidence.value}
-    with connected(server, token_file, ca, data) as client:
-        return _decide(client, "release", item, device, asked, wait, json=json)
+    return _decide(client, "release", item, device, asked, wait, json=json)
 
 
 @app.command()
+@on_server
 def drop(
+    client: FleetClient,
     item: Item,
     reason: Reason,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
-    device: Device = None,
+    device: DeviceOption = None,
     wait: Wait = 20,
     json: Json = False,
 ) -> int:
     """Ask a device to destroy a held item."""
-    with connected(server, token_file, ca, data) as client:
-        return _decide(client, "drop", item, device, {"reason": reason}, wait, json=json)
+    return _decide(client, "drop", item, device, {"reason": reason}, wait, json=json)
 
 
 def _decide(
@@ -133,7 +126,7 @@ def _found(client: FleetClient, item: str, device: str | None) -> Any:
     wanted = item.strip().lower()
     if len(wanted) < _SHORTEST or not all(digit in "0123456789abcdef" for digit in wanted):
         raise ConfigError(f"ITEM is at least {_SHORTEST} hexadecimal digits of a key in fleet review list")
-    held = client.get("/v1/held", device=device, limit=1000)["held"]
+    held = _held(client, device)
     found = [entry for entry in held if entry["key"].endswith(wanted) or entry["key"].startswith(wanted)]
     if not found:
         raise NotFound(f"no device holds an item {wanted}: see fleet review list")
@@ -142,10 +135,15 @@ def _found(client: FleetClient, item: str, device: str | None) -> Any:
     return found[0]
 
 
+def _held(client: FleetClient, device: str | None) -> list[Any]:
+    only = None if device is None else whole_device(client, device)
+    return list(client.get("/v1/held", device=only, limit=1000)["held"])
+
+
 def _row(entry: Any, now_ms: int) -> tuple[object, ...]:
     receipt = (entry["item"] or {}).get("receipt", {})
     return (
-        entry["key"][-_SHOWN:],
+        entry["key"] if width() is None else entry["key"][-_SHOWN:],
         entry["device"],
         receipt.get("camera"),
         receipt.get("rule"),

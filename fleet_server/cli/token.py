@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-from fleet_server.cli.client import connected, segment
+from fleet_server.cli.client import FleetClient, segment
+from fleet_server.cli.options import on_server
 from fleet_server.cli.output import say, when, write, write_json, write_table
-from fleet_server.cli.target import Ca, Data, Json, Server, TokenFile
+from fleet_server.cli.target import Json
 from fleet_server.cli.values import span_s
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Create, list and revoke API tokens.")
@@ -15,12 +16,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the person or prog
 
 
 @app.command()
+@on_server
 def create(
+    client: FleetClient,
     name: Name,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     role: Annotated[
         str, typer.Option("--role", metavar="ROLE", help="viewer, operator, approver or admin.")
     ] = "viewer",
@@ -35,8 +34,7 @@ def create(
         "role": role,
         "expires_s": None if expires is None else span_s(expires, "--expires"),
     }
-    with connected(server, token_file, ca, data) as client:
-        made = client.post("/v1/tokens", body)
+    made = client.post("/v1/tokens", body)
     if json:
         write_json(made)
         return
@@ -48,12 +46,10 @@ def create(
 
 
 @app.command(name="list")
-def list_(
-    server: Server = None, token_file: TokenFile = None, ca: Ca = None, data: Data = None, json: Json = False
-) -> None:
+@on_server
+def list_(client: FleetClient, json: Json = False) -> None:
     """List tokens, without their secrets."""
-    with connected(server, token_file, ca, data) as client:
-        found = client.get("/v1/tokens")["tokens"]
+    found = client.get("/v1/tokens")["tokens"]
     if json:
         write_json(found)
         return
@@ -65,17 +61,14 @@ def list_(
 
 
 @app.command()
+@on_server
 def revoke(
+    client: FleetClient,
     name: Name,
-    server: Server = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    data: Data = None,
     json: Json = False,
 ) -> None:
     """Revoke a token, by its name or id. It is out with its next request."""
-    with connected(server, token_file, ca, data) as client:
-        ended = client.delete(f"/v1/tokens/{segment(name)}")
+    ended = client.delete(f"/v1/tokens/{segment(name)}")
     if json:
         write_json(ended)
     else:

@@ -71,7 +71,7 @@ def invite(request: InvitationRequest, services: Given, by: AsOperator) -> Invit
         expires_s=request.expires_s,
         needs_approval=request.needs_approval,
     )
-    return InvitationAnswer.model_validate(made)
+    return InvitationAnswer.model_validate(made).model_copy(update={"server": services.server_url()})
 
 
 @router.post("/devices/{device}/approve", operation_id="approveDevice")

@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse
 from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.devices import DeviceProblem
 from fleet_server.evidence import EvidenceProblem, WrongOffset
+from fleet_server.http.invalid import sentence_of
 
 MEDIA_TYPE = "application/problem+json"
-_SHOWN = 5
 
 
 class ProblemDocument(BaseModel):
@@ -92,9 +92,7 @@ async def on_problem(_request: Request, error: Exception) -> ProblemResponse:
 async def on_invalid(_request: Request, error: Exception) -> ProblemResponse:
     """422 for a request of the wrong shape: where it is wrong and how, without repeating its values."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    places = [f"{_place(detail)}: {detail['msg']}" for detail in found[:_SHOWN]]
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ProblemResponse(Problem(422, "invalid", ("; ".join(places) or "invalid") + more))
+    return ProblemResponse(Problem(422, "invalid", sentence_of(found)))
 
 
 async def on_refused(_request: Request, error: Exception) -> ProblemResponse:
@@ -145,7 +143,3 @@ HANDLERS: dict[Any, Any] = {
     IntegrityError: on_conflict,
     PoolTimeout: on_database,
 }
-
-
-def _place(detail: dict[str, Any]) -> str:
-    return ".".join(str(part) for part in detail["loc"])[:80]

@@ -156,12 +156,17 @@ class InvitationRequest(BaseModel):
 
 
 class InvitationAnswer(_Answer):
-    """The token is shown here and never again."""
+    """The token is shown here and never again.
+
+    Attributes:
+        server: where devices reach this API; None while the server does not know its own port.
+    """
 
     id: str
     token: str
     expires_ms: int
     uses: int
+    server: str | None = None
 
 
 class LabelsRequest(BaseModel):

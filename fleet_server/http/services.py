@@ -76,6 +76,7 @@ class Services:
         ready: the answer of `/readyz`, which anybody may ask for and which writes to the database.
         probes: parts beside the database that `/readyz` asks about, by name.
         closing: asked by live streams: true once the server goes down.
+        server_url: where devices reach this API, or None while the port is not known.
         other_metrics: numbers of the server's other processes, in the text format of Prometheus.
         certificates: says when the server's own certificates end, milliseconds since 1970, by name; asked each
             time, because they are made anew while the server runs.
@@ -95,6 +96,7 @@ class Services:
     probes: dict[str, Callable[[], Readiness]] = field(default_factory=dict)
     closing: Callable[[], bool] = lambda: False
     certificates: Callable[[], dict[str, int]] = dict
+    server_url: Callable[[], str | None] = lambda: None
     other_metrics: Callable[[], bytes] = lambda: b""
 
 

@@ -22,9 +22,10 @@ from fleet_server.http.services import Cached, RateBooks, Readiness, Services
 from fleet_server.ingest.metrics import collected
 from fleet_server.operators.admin import ensure_admin_token
 from fleet_server.operators.tokens import TokenBook
+from fleet_server.paths import ServerPaths
 from fleet_server.serve.remote_readiness import RemoteReadiness
 from fleet_server.serve.running import running_server
-from fleet_server.settings import DATABASE_VARIABLE, ServerPaths, ServerSettings
+from fleet_server.settings import DATABASE_VARIABLE, ServerSettings
 from fleet_server.storage import Store, open_store, upgrade
 
 READINESS_LIFE_NS = 2 * NS_PER_S
@@ -107,9 +108,22 @@ def build(
         probes=dict(probes),
         closing=closing,
         certificates=lambda: certificate_ends(paths),
+        server_url=lambda: server_url(settings),
         other_metrics=lambda: collected(paths.run, used.wall().unix_ns / NS_PER_S),
     )
     return Application(settings, store, authority, services, create_app(services))
+
+
+def server_url(settings: ServerSettings) -> str | None:
+    """Where devices reach the HTTP API: our first host and the running server's port, else that of the settings.
+
+    Returns:
+        None while the port is not known: the settings have it chosen at each start, and none runs.
+    """
+    running = running_server(settings.paths)
+    port = settings.http.port if running is None else running.port
+    host = f"[{settings.hosts[0]}]" if ":" in settings.hosts[0] else settings.hosts[0]
+    return f"https://{host}:{port}" if port else None
 
 
 def broker_address(settings: ServerSettings, port: int) -> BrokerAddress:

@@ -8,8 +8,8 @@ import httpx
 
 from edge_runtime.clock import NS_PER_S, Clock
 from fleet_server.http.services import Cached, Readiness
+from fleet_server.paths import ServerPaths
 from fleet_server.serve.running import running_server
-from fleet_server.settings import ServerPaths
 
 _TIMEOUT_S = 5.0
 _NOT_RUNNING = Readiness(ready=False, detail="no server runs on this directory (fleet serve)")

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from edge_runtime.errors import ConfigError
 from fleet_server.authority.files import write_whole
-from fleet_server.settings import ServerPaths
+from fleet_server.paths import ServerPaths
 
 _MAX_BYTES = 64 * 1024
 _TRIES, _PAUSE_S = 10, 0.05

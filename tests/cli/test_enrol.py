@@ -76,6 +76,38 @@ def test_waiting_is_3(cli: Callable[..., Any], url: str, fleet: FleetApi, token:
     assert cli(*words).code == 0
 
 
+def test_a_revoked_device_is_told_so_and_comes_back_with_a_new_token_and_an_operator(
+    cli: Callable[..., Any], url: str, fleet: FleetApi, token: str, tmp_path: Path
+) -> None:
+    words = ("enrol", "--server", url, "--state", tmp_path / "a", "--device", "dev-1", "--token")
+    assert cli(*words, token).code == 0
+    registry = fleet.application.services.registry
+    registry.revoke("bob", "dev-1", None)
+    revoked = cli(*words, token)
+    assert (revoked.code, revoked.out) == (1, "")
+    assert "dev-1 was revoked, removed or enrolled elsewhere" in revoked.err
+    assert len(revoked.err.splitlines()) == 1
+    other = registry.invite("alice", device="dev-1").token
+    waiting = cli(*words, other, "--again", "--json")
+    assert waiting.code == 3
+    assert json.loads(waiting.out) == {"state": "pending", "device": "dev-1"}
+    registry.approve("bob", "dev-1")
+    assert cli(*words, other, "--again").code == 0
+    assert cli(*words, other).out.startswith("enrolled as dev-1")
+
+
+def test_a_device_whose_server_is_away_is_enrolled_as_far_as_it_knows(
+    cli: Callable[..., Any], fleet: FleetApi, token: str, tmp_path: Path
+) -> None:
+    with served(fleet) as url:
+        words = ("enrol", "--server", url, "--state", tmp_path / "a", "--device", "dev-1", "--token", token)
+        assert cli(*words).code == 0
+    again = cli(*words)
+    assert again.code == 0
+    assert again.out.startswith("enrolled as dev-1")
+    assert "whether the fleet still takes this device is not known now" in again.err
+
+
 def test_another_fleet_needs_again(
     cli: Callable[..., Any], url: str, fleet: FleetApi, token: str, tmp_path: Path
 ) -> None:

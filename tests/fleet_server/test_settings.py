@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.protocol.enrolment import BrokerTransport
-from fleet_server.settings import ServerSettings, parse_broker_url
+from fleet_server.broker_url import parse_broker_url
+from fleet_server.settings import ServerSettings
 from tests.conftest import REPOSITORY
 
 if sys.version_info >= (3, 11):

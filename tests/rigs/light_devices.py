@@ -19,7 +19,7 @@ from edge_runtime.protocol.topics import Channel, Topic
 from edge_runtime.uplink.backoff import Ending, Reconnect, ReconnectSettings
 from fleet_server.authority import CertificateAuthority
 from fleet_server.authority.authority import private_pem
-from fleet_server.settings import ServerPaths
+from fleet_server.paths import ServerPaths
 from fleet_server.storage import open_store
 from sim.road import Server
 from tests.rigs.deliveries import DeviceRig

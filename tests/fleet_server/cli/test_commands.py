@@ -4,7 +4,10 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,42 @@ def fleet(
         yield Fleet(api, capsys)
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def become_one() -> None:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setattr(shutil, "get_terminal_size", lambda _fallback: os.terminal_size((80, 24)))
+
+    return become_one
+
+
+def test_in_a_pipe_ids_are_whole_and_on_a_terminal_they_are_taken_back(
+    fleet: Fleet, terminal: Callable[[], None]
+) -> None:
+    fleet("device", "label", LONG, "site=" + "n" * 60)
+    (item,) = fleet.api.hold("dock-1", 1)
+    assert fleet("device", "list") == 0
+    assert f"\n{LONG}  active" in fleet.out
+    assert "site=" + "n" * 60 in fleet.out
+    assert fleet("review", "list") == 0
+    assert item in fleet.out
+    assert fleet("events", "tail", "--count", "3") == 0
+    assert LONG in fleet.out
+    terminal()
+    assert fleet("device", "list") == 0
+    (short,) = [word for word in fleet.out.split() if "…" in word]
+    assert fleet.json("device", "show", short)["id"] == LONG
+    assert [event["device"] for event in fleet.json("events", "list", "--device", short)] == [LONG]
+    assert fleet("device", "label", "load...-17", "checked=yes") == 0
+    assert fleet.json("device", "show", LONG)["labels"]["checked"] == "yes"
+    assert fleet("device", "revoke", "x…y") == 3
+    assert "see fleet device list" in fleet.err
+    fleet.api.add_device("dock-11")
+    assert fleet("device", "revoke", "d…1") == 2
+    assert "d…1 means 2 devices: dock-1, dock-11" in fleet.err
+    assert fleet("device", "revoke", "d…c…1") == 2
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -77,8 +116,9 @@ def fleet(
     ids=" ".join,
 )
 def test_what_people_see_fits_80_columns_and_holds_no_control_character(
-    fleet: Fleet, command: list[str]
+    fleet: Fleet, command: list[str], terminal: Callable[[], None]
 ) -> None:
+    terminal()
     fleet.api.hold("dock-1", 2)
     fleet("device", "label", "dock-1", "site=" + "n" * 60)
     assert fleet(*command) in (0, 1)
@@ -122,7 +162,9 @@ def test_events_are_listed_shown_and_exported(fleet: Fleet, tmp_path: Path) -> N
         (["token", "create", "a;b"], 2, "name"),
         (["token", "create", "x", "--role", "king"], 2, "role"),
         (["review", "release", "abcdef", "--reason", "x"], 3, "no device holds"),
-        (["events", "list", "--device", "A;B"], 2, "device"),
+        (["events", "list", "--device", "A;B"], 2, "the parameter device is of another form"),
+        (["device", "list", "--state", "gone"], 2, "the parameter state must be active, pending, revoked or"),
+        (["token", "create", "x", "--expires", "5s"], 2, "the field expires_s must be at least 60"),
     ],
 )
 def test_what_is_not_there_or_not_usable(fleet: Fleet, command: list[str], code: int, word: str) -> None:
@@ -147,6 +189,27 @@ def test_the_life_of_a_device(fleet: Fleet) -> None:
     assert [device["id"] for device in fleet.json("device", "list", "--state", "removed")] == ["dock-1"]
     acts = [entry["action"] for entry in fleet.json("audit", "list")]
     assert acts == ["device.remove", "device.revoke", "device.label", "device.label", "device.invite"]
+
+
+def test_an_invitation_comes_with_the_command_to_paste(
+    fleet: Fleet, terminal: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = fleet.api.directory / "settings.toml"
+    written = settings.read_text()
+    assert fleet("device", "invite") == 0
+    token = fleet.out.strip()
+    assert "edge-runtime enrol --server https://localhost:8443 --token @FILE" in fleet.err
+    assert "works on this machine alone: name the server first in hosts of settings.toml" in fleet.err
+    assert token not in fleet.err, "stderr of a program is often a log"
+    settings.write_text(re.sub(r"hosts = .*", 'hosts = ["fleet.example"]', written))
+    terminal()
+    assert fleet("device", "invite") == 0
+    command = f"  edge-runtime enrol --server https://fleet.example:8443 --token {fleet.out.strip()}"
+    assert fleet.err.splitlines()[1:] == [command]
+    monkeypatch.setenv("FLEET_LISTEN", "0.0.0.0:0")
+    assert fleet.json("device", "invite")["server"] is None
+    assert fleet("device", "invite") == 0
+    assert "URL is not known: http.port in settings.toml is 0 and no server runs" in fleet.err
 
 
 def test_serial_numbers_come_from_a_file(fleet: Fleet, tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Bounds of what the command line waits for and takes, against a server that drips."""
+
+import io
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+from edge_runtime.clock import NS_PER_S, WallLabel
+from fleet_server.cli.client import FleetClient
+from fleet_server.cli.errors import NotReachable, ServerRefused
+from fleet_server.cli.target import LocalTarget
+
+
+class Ticking:
+    """A clock on which every look takes a second."""
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def monotonic_ns(self) -> int:
+        self._now += NS_PER_S
+        return self._now
+
+    def boottime_ns(self) -> int:
+        return self.monotonic_ns()
+
+    def wall(self) -> WallLabel:
+        return WallLabel(self._now, True, "boot")
+
+
+class Drips(BaseHTTPRequestHandler):
+    """Answers with a hundred pieces of ten bytes."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        try:
+            for _ in range(100):
+                self.wfile.write(b"a\r\n0123456789\r\n")
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.close_connection = True  # the client had enough
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: a test reads no log."""
+
+
+@pytest.fixture
+def client() -> Iterator[FleetClient]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Drips)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    made = FleetClient(lambda: LocalTarget(None), Ticking())  # type: ignore[arg-type] # never opened
+    made._opened = httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}")
+    yield made
+    made.close()
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_download_is_whole(client: FleetClient) -> None:
+    into = io.BytesIO()
+    assert client.download("/", into) == 1000
+    assert into.getvalue() == b"0123456789" * 100
+
+
+def test_a_download_has_a_bound_of_bytes_and_of_time(client: FleetClient) -> None:
+    with pytest.raises(ServerRefused, match="more than 50 bytes"):
+        client.download("/", io.BytesIO(), most=50)
+    with pytest.raises(NotReachable, match="not all of it came within 1 s"):
+        client.download("/", io.BytesIO(), within_s=1.0)
