@@ -23,7 +23,7 @@ MAX_PAYLOAD_BYTES = 128 * 1024
 COMPRESS_FROM_BYTES = 256
 """Shorter payloads are sent as they are: zlib's header and tables eat the gain."""
 
-_ZLIB = 0x78
+_ZLIB = b"\x78"
 _FIELD = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _MAX_NESTING = 32
 _Major = Annotated[
@@ -102,15 +102,24 @@ def pack(value: dict[str, Any], *, compress: bool = True) -> bytes:
     return plain
 
 
+def plain(payload: bytes, max_bytes: int = MAX_PAYLOAD_BYTES) -> bytes:
+    """The uncompressed bytes of a payload.
+
+    Raises:
+        WireError: longer than `max_bytes` before or after decompression, or a damaged zlib stream.
+    """
+    if len(payload) > max_bytes:
+        raise WireError(WireFault.TOO_LARGE, f"{len(payload)} bytes; at most {max_bytes} are read")
+    return _decompress(payload, max_bytes) if payload[:1] == _ZLIB else payload
+
+
 def unpack(payload: bytes, max_bytes: int = MAX_PAYLOAD_BYTES) -> dict[str, Any]:
     """The map in a payload; nothing of it is validated but its shape.
 
     Raises:
         WireError: longer than `max_bytes` before or after decompression, or no msgpack map with text keys.
     """
-    if len(payload) > max_bytes:
-        raise WireError(WireFault.TOO_LARGE, f"{len(payload)} bytes; at most {max_bytes} are read")
-    data = _decompress(payload, max_bytes) if payload[:1] == bytes((_ZLIB,)) else payload
+    data = plain(payload, max_bytes)
     try:
         found = msgpack.unpackb(data, strict_map_key=True, max_ext_len=0)
     # msgpack raises a family of its own beside these for truncated, nested or surplus input

@@ -13,7 +13,6 @@ from fleet_server.ingest.device_records import keep_health, keep_held, keep_pres
 from fleet_server.ingest.event_log import Offer, Verdict, expect_evidence, store_events
 from fleet_server.ingest.parcels import (
     BundleParcel,
-    Candidate,
     DeadParcel,
     EpochParcel,
     HealthParcel,
@@ -27,6 +26,12 @@ from fleet_server.ingest.parcels import (
 )
 from fleet_server.ingest.ranges import Run, ranges_of
 from fleet_server.ingest.settlement import Books, EpochKey, Limits, write_ledgers
+
+_NO_ROOM = Refusal(
+    RejectionCode.STORE_FAILED,
+    permanent=False,
+    text="too many gaps before it, or too many outbox files of this device",
+)
 
 Count = tuple[str, str]
 """What is counted, and its code: `("event", "delivered")`, `("dead_letter", "malformed")`, …"""
@@ -106,26 +111,31 @@ class Batch:
         return Committed(tuple(self._answer(key, books) for key in keys), self._counts)
 
     def _events(self, bundles: list[BundleParcel], books: Books) -> None:
-        offers = [
-            Offer(bundle.device, bundle.epoch, candidate, _refusal(bundle, candidate, books))
-            for bundle in bundles
-            for candidate in bundle.candidates
-        ]
-        channels = [bundle.channel for bundle in bundles for _ in bundle.candidates]
+        offers = [offer for bundle in bundles for offer in _offers(bundle, books)]
         if not offers:
             return
         verdicts = store_events(self._connection, offers, self._now_ms)
         inserted: Counter[EpochKey] = Counter()
-        for offer, verdict, channel in zip(offers, verdicts, channels, strict=True):
-            if verdict.refusal is not None:
-                self._reject(offer, verdict.refusal, channel)
-            else:
-                self._accept(offer, verdict, inserted)
+        taken = offers
+        if verdicts is None:
+            for bundle in bundles:
+                key = (bundle.device, bundle.epoch)
+                self._accepted[key] += [candidate.seq for candidate in bundle.candidates]
+                inserted[key] += len(bundle.candidates)
+            self._counts["event", "delivered"] += len(offers)
+        else:
+            taken = []
+            for offer, verdict in zip(offers, verdicts, strict=True):
+                if verdict.refusal is not None:
+                    self._reject(offer, verdict.refusal)
+                else:
+                    taken.append(offer)
+                    self._accept(offer, verdict, inserted)
         for key, numbers in self._accepted.items():
             if key not in books.refused:
                 runs = [Run(first, last, Fate.DELIVERED.value) for first, last in ranges_of(numbers)]
                 books.settle(key, runs, inserted[key])
-        expect_evidence(self._connection, offers, verdicts, self._now_ms)
+        expect_evidence(self._connection, taken, self._now_ms)
 
     def _accept(self, offer: Offer, verdict: Verdict, inserted: Counter[EpochKey]) -> None:
         key = (offer.device, offer.epoch)
@@ -133,7 +143,7 @@ class Batch:
         inserted[key] += verdict.inserted
         self._counts["event", "delivered" if verdict.inserted else "duplicate"] += 1
 
-    def _reject(self, offer: Offer, refusal: Refusal, channel: str) -> None:
+    def _reject(self, offer: Offer, refusal: Refusal) -> None:
         candidate = offer.candidate
         rejection = Rejection(
             seq=candidate.seq,
@@ -149,7 +159,7 @@ class Batch:
             self._dead.append(
                 DeadParcel(
                     offer.device,
-                    channel,
+                    offer.channel,
                     refusal.code.value,
                     refusal.text,
                     candidate.body,
@@ -171,7 +181,7 @@ class Batch:
                 Run(found.first, found.last, found.fate.value)
                 for found in parcel.ranges
                 # only the server knows what was delivered
-                if found.fate is not Fate.DELIVERED and books.has_room(key, found.first)
+                if found.fate is not Fate.DELIVERED and found.first < books.full_from(key)
             ]
             books.settle(key, runs)
         else:
@@ -203,7 +213,7 @@ class Batch:
 
     def _answer(self, key: EpochKey, books: Books) -> Answer:
         progress = books.progress(key)
-        accepted = [found for found in ranges_of(self._accepted[key]) if found[1] > progress.high]
+        accepted = ranges_of(number for number in self._accepted[key] if number > progress.high)
         if (lowest := self._resumed.get(key)) is not None:
             accepted = [
                 (run.first, run.last)
@@ -213,10 +223,16 @@ class Batch:
         return Answer(*key, progress.high, tuple(accepted), tuple(self._rejected[key]))
 
 
-def _refusal(bundle: BundleParcel, candidate: Candidate, books: Books) -> Refusal | None:
-    if candidate.refusal is not None:
-        return candidate.refusal
-    if not books.has_room((bundle.device, bundle.epoch), candidate.seq):
-        text = "too many gaps before it, or too many outbox files of this device"
-        return Refusal(RejectionCode.STORE_FAILED, permanent=False, text=text)
-    return None
+def _offers(bundle: BundleParcel, books: Books) -> list[Offer]:
+    device, epoch, channel, candidates = bundle.device, bundle.epoch, bundle.channel, bundle.candidates
+    full_from = books.full_from((device, epoch))
+    return [
+        Offer(
+            device,
+            epoch,
+            channel,
+            candidate,
+            candidate.refusal if candidate.seq < full_from else candidate.refusal or _NO_ROOM,
+        )
+        for candidate in candidates
+    ]

@@ -81,7 +81,7 @@ def _only(parcel: BundleParcel, candidate: Candidate) -> BundleParcel:
 
 
 def _refuse(candidate: Candidate, refusal: Refusal) -> Candidate:
-    return Candidate(candidate.key, candidate.seq, candidate.body, candidate.digest, None, refusal)
+    return candidate._replace(event=None, grant=None, refusal=refusal)
 
 
 def _together(parts: Sequence[Committed]) -> Committed:

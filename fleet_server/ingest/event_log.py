@@ -4,30 +4,46 @@ A repeated key with the same body from the same device is the same event, and ge
 body, or from another device, it is a conflict: nobody can overwrite or claim an event of somebody else.
 """
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.delivery import RejectionCode
 from fleet_server.ingest.parcels import Candidate, NewEvent, Refusal
 from fleet_server.storage.event_tables import EventRow, EvidenceRow
-from fleet_server.storage.writing import chunks, insert, table
+from fleet_server.storage.writing import chunks, insert, insert_new, run, table
 
 _EVENTS = table(EventRow)
 _EVIDENCE = table(EvidenceRow)
-_COLUMNS = (
-    *("key", "device", "epoch", "seq", "event", "revision", "state", "kind", "rule", "camera", "severity"),
-    *("data_class", "at_ms", "synced", "received_ms", "evidence_sha256", "body_sha256", "body"),
-)
+_COLUMNS = {
+    "key": "bytea",
+    "device": "text",
+    "epoch": "text",
+    "seq": "bigint",
+    "received_ms": "bigint",
+    "body": "bytea",
+    # and those of `NewEvent`
+    "event": "text",
+    "revision": "integer",
+    "state": "text",
+    "kind": "text",
+    "rule": "text",
+    "camera": "text",
+    "severity": "smallint",
+    "data_class": "text",
+    "at_ms": "bigint",
+    "synced": "boolean",
+    "evidence_sha256": "text",
+}
+"""In the order of `_row`, with PostgreSQL's types."""
+
 _CONFLICT = Refusal(RejectionCode.KEY_CONFLICT, permanent=True, text="another event has this key")
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """One event that a device offers.
 
     Attributes:
@@ -36,6 +52,7 @@ class Offer:
 
     device: str
     epoch: str
+    channel: str
     candidate: Candidate
     refusal: Refusal | None
 
@@ -53,78 +70,79 @@ class Verdict:
     inserted: bool = False
 
 
-_INSERTED = Verdict(None, inserted=True)
-
-
 @dataclass(frozen=True, slots=True)
 class _Stored:
     device: str
-    digest: bytes
+    body: bytes
     is_new: bool
 
 
-def store_events(connection: Connection, offers: Sequence[Offer], received_ms: int) -> list[Verdict]:
-    """Put what may be taken into the table; one verdict for each offer.
+def store_events(connection: Connection, offers: Sequence[Offer], received_ms: int) -> list[Verdict] | None:
+    """Put what may be taken into the table.
 
     The transaction must hold the turn of ingest: ids then grow in the order of commits, so that a reader who
     follows them misses nothing, and what was there before is told from what is new.
+
+    Returns:
+        One verdict for each offer; None when all of them were inserted, which is the rule.
     """
-    stored = _lookup(connection, [offer.candidate.key for offer in offers if offer.refusal is not None])
     leaders: dict[bytes, int] = {}
     rows: list[tuple[Any, ...]] = []
     for place, offer in enumerate(offers):
-        event, candidate = offer.candidate.event, offer.candidate
-        if offer.refusal is None and event is not None and candidate.key not in leaders:
+        candidate = offer.candidate
+        if offer.refusal is None and candidate.event is not None and candidate.key not in leaders:
             leaders[candidate.key] = place
-            rows.append(_row(offer, event, received_ms))
+            rows.append(_row(offer, candidate.event, received_ms))
+    stored = _lookup(connection, [offer.candidate.key for offer in offers if offer.refusal is not None])
     if rows:
-        newest = connection.scalar(select(func.max(_EVENTS.c.id))) or 0
-        if connection.exec_driver_sql(_insert_sql(connection.dialect.name), rows).rowcount != len(rows):
-            stored |= _lookup(connection, list(leaders), newest)
-        elif len(rows) == len(offers):
-            return [_INSERTED] * len(offers)
-        else:
+        inserted = insert_new(connection, "events", _COLUMNS, rows, "key")
+        if inserted == len(rows) == len(offers):
+            return None
+        if inserted == len(rows):
             stored |= {
-                key: _Stored(offers[place].device, offers[place].candidate.digest, is_new=True)
+                key: _Stored(offers[place].device, offers[place].candidate.body, is_new=True)
                 for key, place in leaders.items()
             }
+        else:
+            stored |= _lookup(connection, list(leaders), _newest(connection, inserted))
     return [_verdict(offer, place, stored, leaders) for place, offer in enumerate(offers)]
 
 
-def expect_evidence(
-    connection: Connection, offers: Sequence[Offer], verdicts: Sequence[Verdict], now_ms: int
-) -> None:
+def expect_evidence(connection: Connection, taken: Iterable[Offer], now_ms: int) -> None:
     """Note the evidence that committed decisions let go; only such evidence may be uploaded."""
-    rows = []
-    for offer, verdict in zip(offers, verdicts, strict=True):
-        event = offer.candidate.event
-        if verdict.refusal is None and event is not None and (grant := event.grant) is not None:
-            rows.append(
-                {
-                    "device": offer.device,
-                    "sha256": grant.sha256,
-                    "bytes": grant.bytes,
-                    "mode": grant.mode.value,
-                    "state": "expected",
-                    "received": 0,
-                    "changed_ms": now_ms,
-                }
-            )
+    rows = [
+        {
+            "device": offer.device,
+            "sha256": grant.sha256,
+            "bytes": grant.bytes,
+            "mode": grant.mode.value,
+            "state": "expected",
+            "received": 0,
+            "changed_ms": now_ms,
+        }
+        for offer in taken
+        if offer.candidate.event is not None and (grant := offer.candidate.grant) is not None
+    ]
     if rows:
         statement = insert(connection, _EVIDENCE).on_conflict_do_nothing(index_elements=["device", "sha256"])
         connection.execute(statement, rows)
 
 
-def _lookup(connection: Connection, keys: list[bytes], newest: int | None = None) -> dict[bytes, _Stored]:
-    """What the table holds under these keys; rows after `newest` are new, none of them where it is None."""
+def _newest(connection: Connection, count: int) -> set[bytes]:
+    """The keys of the rows that came last: of those that this transaction inserted, as it has the turn."""
+    rows = run(connection, "SELECT key FROM events ORDER BY id DESC LIMIT ?", count)
+    return {bytes(row[0]) for row in rows}
+
+
+def _lookup(
+    connection: Connection, keys: list[bytes], new: Container[bytes] = frozenset()
+) -> dict[bytes, _Stored]:
+    """What the table holds under these keys."""
     found: dict[bytes, _Stored] = {}
-    columns = (_EVENTS.c.key, _EVENTS.c.device, _EVENTS.c.body_sha256, _EVENTS.c.id)
+    columns = (_EVENTS.c.key, _EVENTS.c.device, _EVENTS.c.body)
     for part in chunks(keys):
-        for key, device, digest, row_id in connection.execute(
-            select(*columns).where(_EVENTS.c.key.in_(part))
-        ):
-            is_new = newest is not None and row_id > newest
-            found[bytes(key)] = _Stored(device, bytes(digest), is_new)
+        for key, device, body in connection.execute(select(*columns).where(_EVENTS.c.key.in_(part))):
+            found[bytes(key)] = _Stored(device, bytes(body), bytes(key) in new)
     return found
 
 
@@ -133,39 +151,12 @@ def _verdict(offer: Offer, place: int, stored: dict[bytes, _Stored], leaders: di
     found = stored.get(candidate.key)
     if found is None:
         return Verdict(offer.refusal)
-    if (found.device, found.digest) == (offer.device, candidate.digest):
+    if (found.device, found.body) == (offer.device, candidate.body):
         return Verdict(None, inserted=found.is_new and leaders.get(candidate.key) == place)
     return Verdict(offer.refusal or _CONFLICT)
 
 
-@functools.cache
-def _insert_sql(dialect: str) -> str:
-    """The statement for whole tuples: SQLAlchemy's own work on named values is a third of an insert's time."""
-    mark = "?" if dialect == "sqlite" else "%s"
-    places = ", ".join([mark] * len(_COLUMNS))
-    return f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({places}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
-
-
 def _row(offer: Offer, event: NewEvent, received_ms: int) -> tuple[Any, ...]:
     """The values of `_COLUMNS`."""
-    candidate = offer.candidate
-    return (
-        candidate.key,
-        offer.device,
-        offer.epoch,
-        candidate.seq,
-        event.event,
-        event.revision,
-        event.state,
-        event.kind,
-        event.rule,
-        event.camera,
-        event.severity,
-        event.data_class,
-        event.at_ms,
-        event.synced,
-        received_ms,
-        event.grant.sha256 if event.grant is not None else None,
-        candidate.digest,
-        candidate.body,
-    )
+    device, epoch, _, candidate, _ = offer
+    return (candidate.key, device, epoch, candidate.seq, received_ms, candidate.body, *event)

@@ -4,23 +4,34 @@ Counts stay exact under every repetition: `delivered + surplus` of an outbox fil
 table of events, and the fates up to `high` add up to `high`.
 """
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, func, select, tuple_, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.vocabulary import Fate
 from fleet_server.ingest.ranges import Progress, Run, settle
 from fleet_server.settings import IngestSettings
-from fleet_server.storage.event_tables import EpochRow, FateCountRow, SettledRow
-from fleet_server.storage.writing import chunks, insert, table
+from fleet_server.storage.event_tables import EpochRow
+from fleet_server.storage.writing import chunks, run, run_many, table
 
-_EPOCHS, _SETTLED, _COUNTS = table(EpochRow), table(SettledRow), table(FateCountRow)
+_EPOCHS = table(EpochRow)
+_UPDATE_EPOCH = (
+    "UPDATE epochs SET high = ?, seen_ms = ?, surplus = surplus + ? WHERE device = ? AND epoch = ?"
+)
+_DELETE_RUN = "DELETE FROM settled WHERE device = ? AND epoch = ? AND first = ?"
+_INSERT_RUN = "INSERT INTO settled (device, epoch, first, last, fate) VALUES (?, ?, ?, ?, ?)"
+_ADD_COUNT = (
+    "INSERT INTO fate_counts (device, epoch, fate, count) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (device, epoch, fate) DO UPDATE SET count = fate_counts.count + excluded.count"
+)
 _FATES = tuple(fate.value for fate in Fate)
+_BEYOND_ALL = 1 << 63
 _DEFAULTS = IngestSettings()
 
 EpochKey = tuple[str, str]
@@ -72,21 +83,20 @@ class Books:
         self._folded: dict[EpochKey, Counter[str]] = defaultdict(Counter)
         self._ledgers: dict[EpochKey, Ledger] = {}
         wanted = sorted(set(keys))
-        self._high = self._load_high(wanted)
-        self.refused = self._open([key for key in wanted if key not in self._high])
-        self._before = self._load_progress()
+        self._before = self._load(wanted)
+        self.refused = self._open([key for key in wanted if key not in self._before])
         self._now = dict(self._before)
 
     def progress(self, key: EpochKey) -> Progress:
         """How far an outbox file is settled by now."""
         return self._now.get(key, Progress())
 
-    def has_room(self, key: EpochKey, number: int) -> bool:
-        """Whether this number may be settled: with too many runs only the lowest gap is filled."""
+    def full_from(self, key: EpochKey) -> int:
+        """Numbers from here on may not be settled now: with too many runs only the lowest gap is filled."""
         if key in self.refused:
-            return False
-        found = self._now[key]
-        return len(found.runs) < self._limits.max_ranges or number < found.runs[0].first
+            return 0
+        runs = self._now[key].runs
+        return _BEYOND_ALL if len(runs) < self._limits.max_ranges else runs[0].first
 
     def settle(self, key: EpochKey, runs: Iterable[Run], inserted: int = 0) -> None:
         """Give numbers a fate.
@@ -114,13 +124,15 @@ class Books:
         self._write_counts()
         write_ledgers(self._connection, self._ledgers, self._now_ms)
 
-    def _load_high(self, keys: list[EpochKey]) -> dict[EpochKey, int]:
-        columns = (_EPOCHS.c.device, _EPOCHS.c.epoch, _EPOCHS.c.high)
-        found: dict[EpochKey, int] = {}
+    def _load(self, keys: list[EpochKey]) -> dict[EpochKey, Progress]:
+        found: dict[EpochKey, tuple[int, list[Run]]] = {}
         for part in chunks(keys):
-            query = select(*columns).where(tuple_(_EPOCHS.c.device, _EPOCHS.c.epoch).in_(part))
-            found |= {(device, epoch): high for device, epoch, high in self._connection.execute(query)}
-        return found
+            values = [value for key in part for value in key]
+            for row in run(self._connection, _load_sql(len(part)), *values):
+                _, runs = found.setdefault((row.device, row.epoch), (row.high, []))
+                if row.first is not None:
+                    runs.append(Run(row.first, row.last, row.fate))
+        return {key: Progress(high, tuple(sorted(runs))) for key, (high, runs) in found.items()}
 
     def _open(self, keys: list[EpochKey]) -> set[EpochKey]:
         """Begin new outbox files; those for which there is no room are returned."""
@@ -141,7 +153,7 @@ class Books:
                 refused.add(key)
                 continue
             count[key[0]] += 1
-            self._high[key] = 0
+            self._before[key] = Progress()
             fresh.append(self._new_row(key))
         if fresh:
             self._connection.execute(_EPOCHS.insert(), fresh)
@@ -152,63 +164,39 @@ class Books:
         row |= {"first_ms": max(1, self._now_ms), "seen_ms": self._now_ms, "reported_ms": None}
         return row | dict.fromkeys(("accepted", "queued", *_FATES), 0)
 
-    def _load_progress(self) -> dict[EpochKey, Progress]:
-        runs: dict[EpochKey, list[Run]] = defaultdict(list)
-        columns = (_SETTLED.c.device, _SETTLED.c.epoch, _SETTLED.c.first, _SETTLED.c.last, _SETTLED.c.fate)
-        for part in chunks(list(self._high)):
-            query = select(*columns).where(tuple_(_SETTLED.c.device, _SETTLED.c.epoch).in_(part))
-            for device, epoch, first, last, fate in self._connection.execute(
-                query.order_by(_SETTLED.c.device, _SETTLED.c.epoch, _SETTLED.c.first)
-            ):
-                runs[device, epoch].append(Run(first, last, fate))
-        return {key: Progress(high, tuple(runs.get(key, ()))) for key, high in self._high.items()}
-
     def _write_epochs(self) -> None:
-        statement = (
-            update(_EPOCHS)
-            .where(_EPOCHS.c.device == bindparam("d"), _EPOCHS.c.epoch == bindparam("e"))
-            .values(
-                high=bindparam("h"), seen_ms=bindparam("s"), surplus=_EPOCHS.c.surplus + bindparam("plus")
-            )
-        )
-        rows = [
-            {"d": key[0], "e": key[1], "h": found.high, "s": self._now_ms, "plus": self._surplus[key]}
-            for key, found in self._now.items()
-        ]
-        self._connection.execute(statement, rows)
+        rows = [(found.high, self._now_ms, self._surplus[key], *key) for key, found in self._now.items()]
+        run_many(self._connection, _UPDATE_EPOCH, rows)
 
     def _write_runs(self) -> None:
         gone, new = [], []
         for key, found in self._now.items():
-            before, after = set(self._before[key].runs), set(found.runs)
-            gone += [{"d": key[0], "e": key[1], "f": run.first} for run in before - after]
-            new += [
-                {"device": key[0], "epoch": key[1], "first": run.first, "last": run.last, "fate": run.fate}
-                for run in after - before
-            ]
+            before = self._before[key]
+            if found.runs != before.runs:
+                old, young = set(before.runs), set(found.runs)
+                gone += [(*key, one.first) for one in old - young]
+                new += [(*key, one.first, one.last, one.fate) for one in young - old]
         if gone:
-            statement = _SETTLED.delete().where(
-                _SETTLED.c.device == bindparam("d"),
-                _SETTLED.c.epoch == bindparam("e"),
-                _SETTLED.c.first == bindparam("f"),
-            )
-            self._connection.execute(statement, gone)
+            run_many(self._connection, _DELETE_RUN, gone)
         if new:
-            self._connection.execute(_SETTLED.insert(), new)
+            run_many(self._connection, _INSERT_RUN, new)
 
     def _write_counts(self) -> None:
-        rows = [
-            {"device": key[0], "epoch": key[1], "fate": fate, "count": count}
-            for key, folded in self._folded.items()
-            for fate, count in folded.items()
-        ]
+        rows = [(*key, fate, count) for key, folded in self._folded.items() for fate, count in folded.items()]
         if rows:
-            statement = insert(self._connection, _COUNTS)
-            statement = statement.on_conflict_do_update(
-                index_elements=["device", "epoch", "fate"],
-                set_={"count": _COUNTS.c.count + statement.excluded.count},
-            )
-            self._connection.execute(statement, rows)
+            run_many(self._connection, _ADD_COUNT, rows)
+
+
+@functools.lru_cache(maxsize=256)
+def _load_sql(keys: int) -> str:
+    """One row for each run of each outbox file. A join: SQLite answers `(a, b) IN (VALUES …)` by reading all."""
+    values = ", ".join(["(?, ?)"] * keys)
+    return (
+        f"WITH wanted (device, epoch) AS (VALUES {values}) "  # noqa: S608 - marks alone
+        "SELECT e.device, e.epoch, e.high, s.first, s.last, s.fate FROM wanted w "
+        "JOIN epochs e ON e.device = w.device AND e.epoch = w.epoch "
+        "LEFT JOIN settled s ON s.device = e.device AND s.epoch = e.epoch"
+    )
 
 
 def write_ledgers(connection: Connection, ledgers: dict[EpochKey, Ledger], now_ms: int) -> None:

@@ -12,8 +12,8 @@ class EventRow(Base):
     Attributes:
         id: order of arrival; `fleet events tail` follows it.
         key: UUIDv7 of the delivery, 16 bytes; time-ordered, which is worth 1.4 times the insert rate.
-        body: the encoded `protocol.delivery.ApprovedEvent` as it came.
-        body_sha256: tells a repeated key with another body, which is a conflict and not a duplicate.
+        body: the encoded `protocol.delivery.ApprovedEvent` as it came; a repeated key with another body is a
+            conflict and not a duplicate.
         at_ms: the event's own wall label; trust it only when `synced`.
         evidence_sha256: evidence that its decision lets go, or None.
     """
@@ -37,12 +37,12 @@ class EventRow(Base):
     synced: Mapped[bool]
     received_ms: Mapped[int] = mapped_column(BigInteger)
     evidence_sha256: Mapped[str | None] = mapped_column(String(64))
-    body_sha256: Mapped[bytes] = mapped_column(LargeBinary(32))
     body: Mapped[bytes] = mapped_column(LargeBinary)
 
+    # Every index costs each event: these are read by `events list --device`, by `--since` and retention, and by
+    # retention and the evidence store.
     __table_args__ = (
         Index("ix_events_device_id", "device", "id"),
-        Index("ix_events_device_event", "device", "event", "revision"),
         Index("ix_events_received", "received_ms"),
         # Most events have none: a partial index costs them nothing.
         Index(

@@ -52,9 +52,14 @@ def upgrade(store: Store) -> None:
             if found == scripts.get_current_head():
                 return
             _require_known(scripts, found)
-            command.upgrade(_config(connection), "head")
+            upgrade_to(connection, "head")
     except SQLAlchemyError as error:
         raise StoreUnavailable(f"the database cannot be used: {reason(error)}") from None
+
+
+def upgrade_to(connection: Connection, revision: str) -> None:
+    """Run the revisions up to one of them, in the connection's transaction."""
+    command.upgrade(_config(connection), revision)
 
 
 def differences(connection: Connection) -> list[object]:

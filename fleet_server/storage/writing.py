@@ -1,8 +1,14 @@
-"""SQL that both databases understand but SQLAlchemy spells by dialect, and locks that only one of them needs."""
+"""SQL that both databases understand but SQLAlchemy spells by dialect, and locks that only one of them needs.
 
+What every transaction of ingest runs is written for the driver itself: SQLAlchemy needs 125 us to build and compile
+a SELECT that SQLite answers in 2, and `run` needs 15. Errors are SQLAlchemy's all the same.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import FromClause, Table, text
+from sqlalchemy import CursorResult, FromClause, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
@@ -25,13 +31,66 @@ def insert(connection: Connection, into: Table) -> Any:
     return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(into)
 
 
+def run(connection: Connection, statement: str, *values: Any) -> CursorResult[Any]:
+    """Run a statement, its values marked by `?` on both databases."""
+    return connection.exec_driver_sql(_marked(connection.dialect.name, statement), values)
+
+
+def run_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Run a statement for each of one or more rows, its values marked by `?`."""
+    connection.exec_driver_sql(_marked(connection.dialect.name, statement), list(rows))
+
+
+def insert_new(
+    connection: Connection, into: str, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]], key: str
+) -> int:
+    """Insert rows whose key is not in the table; how many that were.
+
+    Args:
+        connection: of a transaction.
+        into: name of the table.
+        columns: names, with PostgreSQL's types.
+        rows: at least one; values in the order of the columns.
+        key: the unique column.
+    """
+    names = tuple(columns)
+    if connection.dialect.name == "sqlite":
+        done = connection.exec_driver_sql(_insert_rows(into, names, key), list(rows))
+    else:
+        # One statement with an array for each column, in binary: half of executemany's time at 100 rows, and less
+        # than half at 500. Rows in VALUES, and arrays as text, take twice as long as executemany.
+        arrays = tuple(map(list, zip(*rows, strict=True)))
+        done = connection.exec_driver_sql(_insert_arrays(into, names, tuple(columns.values()), key), arrays)
+    return done.rowcount
+
+
+@functools.lru_cache(maxsize=512)
+def _marked(dialect: str, statement: str) -> str:
+    return statement if dialect == "sqlite" else statement.replace("?", "%s")
+
+
+@functools.cache
+def _insert_rows(into: str, names: tuple[str, ...], key: str) -> str:
+    places = ", ".join("?" * len(names))
+    return f"INSERT INTO {into} ({', '.join(names)}) VALUES ({places}) ON CONFLICT ({key}) DO NOTHING"  # noqa: S608
+
+
+@functools.cache
+def _insert_arrays(into: str, names: tuple[str, ...], types: tuple[str, ...], key: str) -> str:
+    places = ", ".join(f"%b::{kind}[]" for kind in types)
+    return (
+        f"INSERT INTO {into} ({', '.join(names)}) SELECT * FROM unnest({places}) "  # noqa: S608 - names of ours
+        f"ON CONFLICT ({key}) DO NOTHING"
+    )
+
+
 def take_turn(connection: Connection, lock: int) -> None:
     """Wait until no other transaction has this lock; it is given back at the end of ours.
 
     SQLite has one writer at a time anyway, and its transaction began with the write lock.
     """
     if connection.dialect.name != "sqlite":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lock})
+        run(connection, "SELECT pg_advisory_xact_lock(?)", lock)
 
 
 def chunks(values: list[Any]) -> list[list[Any]]:

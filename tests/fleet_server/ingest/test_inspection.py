@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_runtime.protocol.delivery import RejectionCode
 from edge_runtime.protocol.topics import Channel
 from edge_runtime.protocol.vocabulary import Fate
 from fleet_server.ingest import Arrival, Now, Rules, inspect
@@ -94,6 +95,25 @@ def test_content_never_gets_into_a_text() -> None:
     assert canary not in refusal.text
     dead = _look(topic, msgpack.packb({"v": [1, 0], canary * 30: canary, "device": canary}))
     assert isinstance(dead, DeadParcel)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"id": "01890000-0000-7000-8000-000000000001"}, "the decision's id is not the delivery key"),
+        ({"rule": "other"}, "the decision names another rule than the event"),
+        ({"camera": "other"}, "the decision names another camera than the event"),
+        ({"severity": "info"}, "the decision names another severity than the event"),
+        ({"event": "other"}, "the decision is about another event"),
+    ],
+)
+def test_a_decision_that_does_not_fit_its_event_is_named(change: dict[str, str], text: str) -> None:
+    rig = DeviceRig()
+    parcel = _look(*rig.bundle(rig.item(decision=change)))
+    assert isinstance(parcel, BundleParcel)
+    refusal = parcel.candidates[0].refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.permanent, refusal.text) == (RejectionCode.NOT_PERMITTED, True, text)
 
 
 def test_an_empty_retained_presence_is_no_defect() -> None:

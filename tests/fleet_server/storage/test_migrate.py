@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from edge_runtime.errors import ConfigError
 from fleet_server.storage import SchemaTooNew, Store, StoreUnavailable, open_store, upgrade
-from fleet_server.storage.event_tables import DeadLetterRow
-from fleet_server.storage.migrate import METADATA, differences
+from fleet_server.storage.event_tables import DeadLetterRow, EventRow
+from fleet_server.storage.migrate import METADATA, differences, upgrade_to
 from fleet_server.storage.operator_tables import AuditRow, GenerationRow
+
+_FIRST_EVENT = sa.text(
+    "INSERT INTO events (id, key, device, epoch, seq, event, revision, state, kind, rule, camera, severity, "
+    "data_class, at_ms, synced, received_ms, evidence_sha256, body_sha256, body) "
+    "VALUES (7, :key, 'dev-1', 'epoch', 3, 'event', 1, 'started', 'kind', 'rule', 'camera', 2, 'internal', 1, "
+    "true, 2, NULL, :sha, :body)"
+)
 
 
 @pytest.fixture
@@ -30,6 +37,32 @@ def test_migrations_make_what_the_tables_say(store: Store) -> None:
         assert differences(connection) == []
         names = set(sa.inspect(connection).get_table_names())
     assert names == {*METADATA.tables, "alembic_version"}
+
+
+def test_events_of_the_first_revision_stay_as_they_were(database_url: str) -> None:
+    store = open_store(database_url)
+    with store.engine.begin() as connection:
+        upgrade_to(connection, "0001")
+        connection.execute(_FIRST_EVENT, {"key": bytes(16), "sha": b"s" * 32, "body": b"kept"})
+    with store.engine.connect() as connection:
+        assert differences(connection) != []
+
+    upgrade(store)
+
+    with store.engine.connect() as connection:
+        assert differences(connection) == []
+        indexes = {found["name"] for found in sa.inspect(connection).get_indexes("events")}
+    assert {name for name in indexes if name and name.startswith("ix_")} == {
+        "ix_events_device_id",
+        "ix_events_evidence",
+        "ix_events_received",
+    }
+    with store.read() as session:
+        row = session.scalars(sa.select(EventRow)).one()
+    assert (row.id, row.key, row.device, row.seq, row.body) == (7, bytes(16), "dev-1", 3, b"kept")
+    with pytest.raises(IntegrityError), store.write() as session:
+        session.execute(sa.text("INSERT INTO events SELECT * FROM events"))
+    store.close()
 
 
 def test_a_column_that_no_revision_makes_is_noticed(store: Store) -> None:
