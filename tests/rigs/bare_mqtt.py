@@ -124,7 +124,8 @@ class BareClient:
     def opened(self, client_id: str | None = None, **options: object) -> bool:
         """Send CONNECT; whether the broker took it."""
         self.send(connect(client_id or f"bare-{os.urandom(6).hex()}", **options))  # type: ignore[arg-type]
-        return self.packet() == (CONNACK, b"\x00\x00")
+        # the first byte of the body says whether there was a session
+        return self.packet(10) in ((CONNACK, b"\x00\x00"), (CONNACK, b"\x01\x00"))
 
     def drop(self) -> None:
         """Break the connection without a word, so that its will is published."""
