@@ -20,7 +20,7 @@ class CommandRow:
         attribute: a `typer.Typer` (a group) or a function (one command) in that module.
         help: one line for `edge-runtime --help`.
         exits: per command path (`""` for the row itself, `"check"` for a member of a group), what its exit
-            codes mean. Codes 2, 70 and 130 mean the same everywhere and are not repeated.
+            codes mean where they mean more than `EVERYWHERE` says.
     """
 
     name: str
@@ -135,8 +135,13 @@ COMMANDS: tuple[CommandRow, ...] = (
 )
 
 EVERYWHERE: Mapping[int, str] = {
-    2: "the command line or the configuration cannot be used as written, or an optional part is missing",
-    70: "a defect in the runtime; `EDGE_RUNTIME_DEBUG=1` shows the traceback",
+    0: "done",
+    1: "failed, or refused; the reason is on stderr",
+    2: (
+        "the command line, the configuration or the state directory cannot be used as named, or an optional part "
+        "is missing; nothing was done"
+    ),
+    70: "a defect in the runtime; EDGE_RUNTIME_DEBUG=1 shows the traceback",
     130: "interrupted from the keyboard before the command could end cleanly",
     143: "terminated by SIGTERM before the command could end cleanly",
 }

@@ -1,7 +1,6 @@
 """`edge-runtime gate`: what waits for a person and what to do with it, and why an event may or may not leave."""
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -9,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edge_runtime.cli.policy import PolicyOption, check, explain, starter
+from edge_runtime.cli.state_option import Json, State, existing_state
+
 if TYPE_CHECKING:
     from edge_runtime.gate.review import Reviewer
     from edge_runtime.protocol.decision import DecisionReceipt
-    from edge_runtime.state import StateDirectory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,19 +22,6 @@ app = typer.Typer(
     help="Review what is held, check a policy, explain a decision.",
 )
 
-State = Annotated[
-    Path | None,
-    typer.Option(
-        "--state", metavar="DIR", envvar="EDGE_RUNTIME_STATE", help="State directory of the device."
-    ),
-]
-PolicyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--policy", metavar="FILE", help="Policy file; the running gate's, else policy.yaml in the state."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Key = Annotated[
     str, typer.Argument(metavar="KEY", help="Name of the item, from `gate list`.", show_default=False)
 ]
@@ -58,13 +46,6 @@ class Class(str, Enum):
     INTERNAL = "internal"
     CONFIDENTIAL = "confidential"
     RESTRICTED = "restricted"
-
-
-class Starter(str, Enum):
-    """Policies to begin with."""
-
-    OFFLINE_FIRST = "offline_first"
-    SITE_STANDARD = "site_standard"
 
 
 @app.command("list")
@@ -98,10 +79,10 @@ def list_held(
 @app.command()
 def show(key: Key, state: State = None, as_json: Json = False) -> None:
     """Show one held item with its content, its reasons, and where its crop lies."""
-    from edge_runtime.cli.report import short_time, write_json
-    from edge_runtime.policy import sentence
+    from edge_runtime.cli.held_item import held_lines
+    from edge_runtime.cli.report import write_json
 
-    place = _state(state)
+    place = existing_state(state)
     with _reviewer(state, None) as reviewer:
         content = reviewer.show(key)
     crop = None if content.crop is None else str(place.evidence_file(content.crop.sha256))
@@ -110,12 +91,8 @@ def show(key: Key, state: State = None, as_json: Json = False) -> None:
         receipt = content.receipt.model_dump(mode="json", exclude_none=True, exclude={"v"})
         write_json({"key": key, "left_ms": content.left_ms, "receipt": receipt, "event": event, "crop": crop})
         return
-    typer.echo(f"{key}  expires in {short_time(content.left_ms)}")
-    for reason in content.receipt.reasons:
-        typer.echo(f"held: {sentence(reason)}")
-    for name, value in event.items():
-        typer.echo(f"{name:12} {value}")
-    typer.echo(f"{'crop':12} {crop or 'none'}")
+    for line in held_lines(key, content, crop):
+        typer.echo(line)
 
 
 @app.command()
@@ -177,7 +154,7 @@ def receipts(
     from edge_runtime.outbox.access import reach
     from edge_runtime.protocol.decision import DecisionReceipt
 
-    with reach(_state(state), SystemClock()) as outbox:
+    with reach(existing_state(state), SystemClock()) as outbox:
         found = [DecisionReceipt.decode(raw) for raw in outbox.decisions(limit)]
     if as_json:
         write_json(
@@ -192,91 +169,8 @@ def receipts(
         typer.echo(f"{item.at.wall}  {item.decision.value:4}  {item.camera}/{item.rule}  {reasons}{who}")
 
 
-@app.command()
-def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The policy file.", show_default=False)],
-    as_json: Json = False,
-) -> int:
-    """Say whether FILE is a valid policy; if not, every reason with its line."""
-    from edge_runtime.cli.report import problem_records, say, write_json
-    from edge_runtime.config import InvalidConfig
-    from edge_runtime.gate.policy_file import read_policy
-
-    try:
-        policy = read_policy(file)
-    except InvalidConfig as error:
-        if as_json:
-            write_json({"valid": False, "problems": problem_records(error.problems), "digest": None})
-        else:
-            for line in error.lines():
-                say(line)
-        return error.exit_code
-    if as_json:
-        write_json({"valid": True, "problems": [], "digest": policy.digest})
-        return 0
-    counts = f"recipients: {len(policy.recipients)}, permits: {len(policy.permits)}"
-    typer.echo(f"{file}: valid; {counts}; {policy.digest}")
-    return 0
-
-
-@app.command()
-def starter(
-    name: Annotated[Starter, typer.Argument(help="Which one.")] = Starter.OFFLINE_FIRST,
-) -> None:
-    """Print a policy to begin with; send it to a file, and change it there.
-
-    offline_first lets nothing go and holds what a person should see; site_standard sends warnings and alarms with a
-    redacted crop to the fleet server.
-    """
-    from importlib.resources import files
-
-    text = (files("edge_runtime.gate") / "starters" / f"{name.value}.yaml").read_text(encoding="utf-8")
-    typer.echo(text, nl=False)
-
-
-@app.command()
-def explain(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="EVENT.json", help="One line of an event log, or - for stdin.", show_default=False
-        ),
-    ],
-    policy: PolicyOption = None,
-    state: State = None,
-    as_json: Json = False,
-) -> None:
-    """Say what the gate would do with one event, and why. No budget counts as spent.
-
-    An event without a class is one of unknown class. Where the policy file cannot be used, the answer is what the
-    gate does then: it holds; the reasons are on stderr.
-    """
-    from edge_runtime.cli.report import say, write_json
-    from edge_runtime.gate.explain import MAX_EVENT_FILE_BYTES, parse_event, policy_for, read_event
-    from edge_runtime.gate.explain import explain as explain_event
-    from edge_runtime.gate.policy_file import policy_place
-    from edge_runtime.policy import sentence
-
-    if str(file) == "-":
-        event = parse_event(sys.stdin.buffer.read(MAX_EVENT_FILE_BYTES), "stdin")
-    else:
-        event = read_event(file)
-    place = policy or policy_place(_state(state, must_exist=False))
-    explanation = explain_event(event, policy_for(place))
-    for line in explanation.in_force.trouble:
-        say(line)
-    if as_json:
-        write_json(explanation.as_json())
-        return
-    decision = explanation.decision
-    typer.echo(f"{decision.kind.value}: {'; '.join(sentence(reason) for reason in decision.reasons)}")
-    if decision.recipients:
-        typer.echo(
-            f"to {', '.join(decision.recipients)} for {decision.purpose}, crop: {decision.evidence.value}"
-        )
-    for item in decision.considered:
-        typer.echo(f"permit {item.permit}: {', '.join(reason.value for reason in item.reasons)}")
-    typer.echo(f"policy {decision.policy or f'none at {place}'}")
+for _command in (check, starter, explain):
+    app.command()(_command)
 
 
 def _say_decision(receipt: "DecisionReceipt", text: str, *, as_json: bool) -> None:
@@ -288,16 +182,6 @@ def _say_decision(receipt: "DecisionReceipt", text: str, *, as_json: bool) -> No
         typer.echo(f"{text}; decision {receipt.id}")
 
 
-def _state(option: Path | None, *, must_exist: bool = True) -> "StateDirectory":
-    from edge_runtime.errors import ConfigError
-    from edge_runtime.state import StateDirectory
-
-    state = StateDirectory.find(option)
-    if must_exist and not state.path.is_dir():
-        raise ConfigError(f"there is no state directory {state.path}; name it with --state")
-    return state
-
-
 @contextlib.contextmanager
 def _reviewer(option: Path | None, policy: Path | None) -> "Iterator[Reviewer]":
     from edge_runtime.clock import SystemClock
@@ -306,7 +190,7 @@ def _reviewer(option: Path | None, policy: Path | None) -> "Iterator[Reviewer]":
     from edge_runtime.gate.review import Reviewer
     from edge_runtime.outbox.access import reach
 
-    state, clock = _state(option), SystemClock()
+    state, clock = existing_state(option), SystemClock()
     in_force = policy_for(policy or policy_place(state))
     with reach(state, clock) as outbox:
         yield Reviewer(outbox, lambda: in_force.policy, state, clock)

@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from edge_runtime import __version__
-from edge_runtime.cli.commands import COMMANDS
+from edge_runtime.cli.commands import COMMANDS, EVERYWHERE
 from edge_runtime.console import LazyGroup, Program
 
 EXTRA_OF_MODULE = {
@@ -25,6 +25,7 @@ class Commands(LazyGroup):
     """The commands of the table."""
 
     rows = COMMANDS
+    everywhere = EVERYWHERE
 
 
 app = typer.Typer(

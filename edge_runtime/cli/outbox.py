@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from edge_runtime.cli.state_option import Json, State, existing_state
+
 if TYPE_CHECKING:
     from edge_runtime.outbox import Outbox, OutboxClient, OutboxStatus, QueuedEntry
-    from edge_runtime.state import StateDirectory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,13 +18,6 @@ app = typer.Typer(
     help="Look at the queue of events that wait for the fleet server.",
 )
 
-State = Annotated[
-    Path | None,
-    typer.Option(
-        "--state", metavar="DIR", envvar="EDGE_RUNTIME_STATE", help="State directory of the device."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="Show at most so many, oldest first.")]
 
 _SEVERITIES = ("info", "notice", "warning", "critical")
@@ -42,7 +35,7 @@ def status(state: State = None, as_json: Json = False) -> None:
     from edge_runtime.clock import SystemClock
     from edge_runtime.outbox.access import reach
 
-    with reach(_state(state), SystemClock()) as outbox:
+    with reach(existing_state(state), SystemClock()) as outbox:
         found = outbox.status()
     if as_json:
         write_json(status_record(found))
@@ -58,7 +51,7 @@ def list_queue(state: State = None, as_json: Json = False, limit: Limit = 20) ->
     from edge_runtime.clock import SystemClock
     from edge_runtime.outbox.access import reach
 
-    with reach(_state(state), SystemClock()) as outbox:
+    with reach(existing_state(state), SystemClock()) as outbox:
         entries, total = outbox.queued(limit), outbox.status().ledger.queued
     if as_json:
         write_json({"queued": total, "items": [entry_record(entry) for entry in entries]})
@@ -92,7 +85,7 @@ def export(
     from edge_runtime.errors import EdgeRuntimeError
     from edge_runtime.outbox.access import reach
 
-    with reach(_state(state), SystemClock()) as outbox:
+    with reach(existing_state(state), SystemClock()) as outbox:
         lines = _dead_lines(outbox) if dead_letters else _queue_lines(outbox)
         if out == "-":
             number = _write_lines(sys.stdout, lines)
@@ -121,7 +114,7 @@ def quarantine(
     from edge_runtime.errors import EdgeRuntimeError
     from edge_runtime.outbox.storefile import delete_quarantined, quarantined, quarantined_bytes
 
-    folder = _state(state).outbox
+    folder = existing_state(state).outbox
     if delete is not None:
         if delete not in quarantined(folder):
             raise EdgeRuntimeError(f"{delete} is not in the quarantine of {folder}")
@@ -272,9 +265,3 @@ def _private(path: str, flags: int) -> int:
     import os
 
     return os.open(path, flags, 0o600)
-
-
-def _state(option: Path | None) -> "StateDirectory":
-    from edge_runtime.state import StateDirectory
-
-    return StateDirectory.find(option)

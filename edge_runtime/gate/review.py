@@ -56,6 +56,12 @@ class ReviewError(EdgeRuntimeError):
     """A held item cannot be reviewed so; the text says what would change that."""
 
 
+class NoKey(ReviewError):
+    """What was given names no item at all."""
+
+    exit_code = 2
+
+
 class NotHeld(ReviewError):
     """No item of that name is held, or it may not be seen from where the question comes."""
 
@@ -259,9 +265,7 @@ class Reviewer:
         except ValueError:
             raw = b""
         if len(raw) != 16 or len(key) != 32:
-            raise ReviewError(
-                "an item is named by 32 hexadecimal digits, as edge-runtime gate list shows them"
-            )
+            raise NoKey("an item is named by 32 hexadecimal digits, as edge-runtime gate list shows them")
         item = self._outbox.held_item(raw)
         if item is None:
             raise NotHeld(f"nothing named {key} is held")

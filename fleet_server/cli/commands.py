@@ -106,11 +106,11 @@ COMMANDS: tuple[CommandRow, ...] = (
         {
             "list": {0: "done, also where there is nothing"},
             "release": {
-                0: "the device released it, or with --no-wait: it will be asked",
+                0: "the device released it, or with --wait 0: it will be asked",
                 1: "the device refused or did not answer in time",
             },
             "drop": {
-                0: "the device dropped it, or with --no-wait: it will be asked",
+                0: "the device dropped it, or with --wait 0: it will be asked",
                 1: "the device refused or did not answer in time",
             },
         },

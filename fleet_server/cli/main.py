@@ -7,7 +7,7 @@ import typer
 
 from edge_runtime import __version__
 from edge_runtime.console import LazyGroup, Program
-from fleet_server.cli.commands import COMMANDS
+from fleet_server.cli.commands import COMMANDS, EVERYWHERE
 
 SERVER_MODULES = (
     "alembic",
@@ -26,6 +26,7 @@ class Commands(LazyGroup):
     """The commands of the table."""
 
     rows = COMMANDS
+    everywhere = EVERYWHERE
 
 
 app = typer.Typer(

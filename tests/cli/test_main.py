@@ -1,4 +1,6 @@
+import importlib
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+import edge_runtime
 from edge_runtime import __version__, console
 from edge_runtime.cli import main
 from edge_runtime.cli.commands import COMMANDS, EVERYWHERE, CommandRow
@@ -179,6 +182,8 @@ def test_every_row_of_the_table_leads_to_a_command() -> None:
 
 def test_codes_that_mean_the_same_everywhere() -> None:
     assert set(EVERYWHERE) == {
+        0,
+        EdgeRuntimeError.exit_code,
         console.EXIT_USAGE,
         console.EXIT_SOFTWARE,
         console.EXIT_INTERRUPTED,
@@ -242,3 +247,53 @@ def test_an_unknown_choice_is_told_without_the_words_of_the_library(
     shown = capsys.readouterr().err
     assert "'nope' is not one of 'offline_first', 'site_standard'" in shown
     assert "Value error" not in shown
+
+
+def members(row: CommandRow) -> list[tuple[list[str], dict[int, str]]]:
+    """Words and own exit codes of every command of a row."""
+    return [([row.name, name] if name else [row.name], dict(exits)) for name, exits in row.exits.items()]
+
+
+@pytest.mark.parametrize(("words", "exits"), [one for row in COMMANDS for one in members(row)], ids=str)
+def test_help_shows_the_exit_codes_of_the_table(
+    words: list[str], exits: dict[int, str], cli: Callable[..., Any]
+) -> None:
+    shown = " ".join(cli(*words, "--help").out.split())
+    for code, meaning in exits.items():
+        assert f"{code} {meaning}" in shown
+    assert "Others: edge-runtime --help." in shown
+
+
+def test_the_programs_help_shows_the_codes_that_mean_the_same_everywhere(cli: Callable[..., Any]) -> None:
+    shown = " ".join(cli("--help").out.split())
+    for code, meaning in EVERYWHERE.items():
+        assert f"{code} {meaning}" in shown
+
+
+def test_one_fault_has_one_code(cli: Callable[..., Any]) -> None:
+    key = "0" * 32
+    commands = [
+        ("outbox", "status"),
+        ("outbox", "list"),
+        ("outbox", "export"),
+        ("outbox", "quarantine"),
+        ("gate", "list"),
+        ("gate", "show", key),
+        ("gate", "receipts"),
+        ("gate", "release", key, "--by", "Ada", "--reason", "x"),
+        ("gate", "drop", key, "--by", "Ada", "--reason", "x"),
+    ]
+    said = {(done.code, done.err) for words in commands for done in [cli(*words, "--state", "/nowhere")]}
+    assert said == {(2, "error: there is no state directory /nowhere; name it with --state\n")}
+
+
+def test_every_error_of_the_project_has_a_code_of_the_table() -> None:
+    for room in ("cli", "gate", "identity", "node", "outbox", "policy", "uplink"):
+        for found in pkgutil.walk_packages([f"{edge_runtime.__path__[0]}/{room}"], f"edge_runtime.{room}."):
+            if not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
+    waiting = [EdgeRuntimeError]
+    while waiting:
+        error = waiting.pop()
+        assert error.exit_code in EVERYWHERE or error.__module__.startswith("fleet_server"), error
+        waiting += error.__subclasses__()

@@ -150,7 +150,13 @@ def test_a_person_reviews_what_is_held(
     shown = json.loads(gate_command("show", keys["unlabelled"], "--json"))
     assert shown["event"]["label"] == "CANARY-label"
     assert Path(shown["crop"]).read_bytes() == jpeg(4)
-    assert "data_class" in gate_command("show", keys["unlabelled"])
+    block = gate_command("show", keys["unlabelled"]).splitlines()
+    assert block[0] == f"item        {keys['unlabelled']}"
+    assert "rule        fall (zone_enter) on camera dock-1" in block
+    assert any(line.startswith("held        ") and "class" in line for line in block)
+    assert any(line.startswith("seen        CANARY-label") for line in block)
+    assert block[-1] == f"crop        {shown['crop']}  ({len(jpeg(4)):,} bytes)"
+    assert not any(sign in line for line in block for sign in "{}")
 
     who = ("--by", "Ada", "--reason", "looked at it")
     assert "--class" in gate_command("release", keys["unlabelled"], *who, code=1)
@@ -158,7 +164,7 @@ def test_a_person_reviews_what_is_held(
     assert "name" in gate_command("release", keys["quiet"], "--by", " ", "--reason", "x", code=1)
     assert gate_command("release", keys["quiet"], "--by", "Ada", code=2)
     assert "nothing named" in gate_command("show", "0" * 32, code=1)
-    assert "32 hexadecimal" in gate_command("show", "../x", code=1)
+    assert "32 hexadecimal" in gate_command("show", "../x", code=2)
     released = json.loads(
         gate_command(
             "release", keys["unlabelled"], *who, "--class", "internal", "--evidence", "redacted", "--json"

@@ -45,11 +45,14 @@ def fill(state: StateDirectory) -> None:
 def test_before_the_first_run_there_is_none(
     state: StateDirectory, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    _, said = ask(capsys, "status", code=2)
+    assert said == f"error: there is no state directory {state.path}; name it with --state\n"
+    assert not state.path.exists()
+    state.path.mkdir()
     _, said = ask(capsys, "status", code=1)
     assert said == (
         f"error: there is no outbox at {state.path} yet: it is made when the runtime first runs with --state\n"
     )
-    assert not state.path.exists()
 
 
 def test_a_command_without_the_process_keeps_to_its_limits(

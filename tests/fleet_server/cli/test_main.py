@@ -8,10 +8,28 @@ import pytest
 from edge_runtime import __version__
 from edge_runtime.errors import ConfigError
 from fleet_server.cli import main as main_module
-from fleet_server.cli.commands import COMMANDS
+from fleet_server.cli.commands import COMMANDS, EVERYWHERE
 from fleet_server.cli.main import run
 
 HEAVY = ("alembic", "cryptography", "fastapi", "httpx", "pydantic", "rich", "sqlalchemy", "uvicorn")
+
+
+@pytest.mark.parametrize(
+    ("words", "exits"),
+    [([row.name, name], codes) for row in COMMANDS for name, codes in row.exits.items()],
+    ids=str,
+)
+def test_help_shows_the_exit_codes_of_the_table(
+    words: list[str], exits: dict[int, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*(word for word in words if word), "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for code, meaning in exits.items():
+        assert f"{code} {meaning}" in shown
+    assert run(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for code, meaning in EVERYWHERE.items():
+        assert f"{code} {meaning}" in shown
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,32 @@
+"""`--state` and `--json`, as the commands that look into a device's state directory have them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from edge_runtime.state import StateDirectory
+
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", metavar="DIR", envvar="EDGE_RUNTIME_STATE", help="State directory of the device."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+
+
+def existing_state(option: Path | None) -> "StateDirectory":
+    """The state directory that an option, the environment or the default means.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from edge_runtime.errors import ConfigError
+    from edge_runtime.state import StateDirectory
+
+    state = StateDirectory.find(option)
+    if not state.path.is_dir():
+        raise ConfigError(f"there is no state directory {state.path}; name it with --state")
+    return state
