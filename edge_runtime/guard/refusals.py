@@ -1,0 +1,152 @@
+"""What makes a profile unsafe, before anything moves by it.
+
+Each of these has hurt somebody: fallbacks that needed the missing thing (PX4 #26289, #7910), modes in which a check
+was not evaluated (ArduPilot #110), a bound of age whose default of zero meant none (navigation2 #6547).
+"""
+
+from collections.abc import Iterator
+
+from edge_runtime.guard.conditions import TRAITS, conditions_in
+from edge_runtime.guard.profile import EVERYTHING, NS_PER_MS, Mode, Profile, Rule
+from edge_runtime.guard.severity import AGEING, Need, Optional, Severity
+
+WITHOUT_REALTIME = 3.0
+"""A guard without SCHED_FIFO is given three times its time of detection.
+
+A deadline of three times the worst healthy gap was what it took to be free of false trips on busy cores.
+"""
+
+
+def check(profile: Profile, *, realtime: bool = True) -> list[str]:
+    """Why a profile may not be used; an empty list if it may.
+
+    Args:
+        profile: what `from_json` returned.
+        realtime: whether the guard runs under SCHED_FIFO.
+
+    Returns:
+        One sentence per fault, in a stable order.
+    """
+    return [
+        *_weakened(profile),
+        *_times(profile),
+        *_stopping(profile, realtime=realtime),
+        *_freshness(profile),
+        *(fault for mode in profile.modes for fault in _evaluation(profile, mode)),
+        *(fault for mode in profile.modes for fault in _fallbacks(profile, mode)),
+        *_circles(profile),
+    ]
+
+
+def _weakened(profile: Profile) -> Iterator[str]:
+    """Conditions that count less than in the catalogue where they must not."""
+    for condition in conditions_in(EVERYTHING):
+        optional, rule = TRAITS[condition].optional, profile.rule(condition)
+        if optional is Optional.ALWAYS or (
+            optional is Optional.ON_STILL_BODY and not profile.stopping.travels
+        ):
+            continue
+        where = "" if optional is Optional.NEVER else " on a body that travels"
+        if rule is None:
+            yield f"conditions.{condition.value}: must not be ignored{where}"
+        elif _weaker(rule):
+            yield f"conditions.{condition.value}: must not be milder or slower than in the catalogue{where}"
+
+
+def _weaker(rule: Rule) -> bool:
+    """Whether a rule is milder, trips later, clears sooner or worsens later than in the catalogue."""
+    traits = TRAITS[rule.condition]
+    return (
+        rule.severity < traits.severity
+        or rule.trip_ns > traits.trip_ms * NS_PER_MS
+        or rule.clear_ns < traits.clear_ms * NS_PER_MS
+        or rule.then_ns > traits.then_ms * NS_PER_MS
+    )
+
+
+def _times(profile: Profile) -> Iterator[str]:
+    """Pairs of times of which the first has to be the shorter one."""
+    for shorter, name, longer, than in (
+        (profile.healthy_ns, "stopped.healthy_ms", profile.stopped_max_ns, "stopped.longest_ms"),
+        (profile.settle_ns, "settle_ms", profile.start_ns, "start_ms"),
+        (profile.late_ns, "late_ms", profile.lease_ns, "lease_ms"),
+        (profile.late_ns, "late_ms", profile.paused_ns, "paused_ms"),
+    ):
+        if shorter >= longer:
+            yield f"{name}: must be shorter than {than}, which is {longer // NS_PER_MS}"
+
+
+def _stopping(profile: Profile, *, realtime: bool) -> Iterator[str]:
+    """A stop that takes more room than there is, or that rests on times nobody can keep."""
+    stopping = profile.stopping
+    if not stopping.travels:
+        return
+    if stopping.t_gate_ms * NS_PER_MS < profile.lease_ns:
+        yield f"stopping.t_gate_ms: must be at least the lease, which is {profile.lease_ns // NS_PER_MS}"
+    if any(Need.CAMERA in mode.needs for mode in profile.modes):
+        bound = dict(profile.freshness_ns).get(Need.CAMERA, 0)
+        trips = [rule.trip_ns for rule in profile.rules_taking(Need.CAMERA)]
+        noticed_ms = (bound + max(trips, default=0)) // NS_PER_MS
+        if stopping.t_detect_ms < noticed_ms:
+            yield f"stopping.t_detect_ms: must be at least {noticed_ms}, after which a lost camera is noticed"
+    factor = 1.0 if realtime else WITHOUT_REALTIME
+    distance_m = stopping.distance_m(detect_factor=factor)
+    if distance_m > stopping.free_range_m:
+        slow = "" if realtime else " without a real-time schedule"
+        yield (
+            f"stopping: a stop takes {distance_m:.2f} m{slow}, but only {stopping.free_range_m:.2f} m are free; "
+            "lower v_max_m_s or the times, or see farther"
+        )
+
+
+def _freshness(profile: Profile) -> Iterator[str]:
+    """Readings that a mode relies on at any age."""
+    bounds = dict(profile.freshness_ns)
+    for need in AGEING:
+        if bounds.get(need, 0) == 0 and (need in bounds or any(need in mode.needs for mode in profile.modes)):
+            yield f"freshness_ms.{need.value}: must be more than 0; there is no reading that may be of any age"
+
+
+def _evaluation(profile: Profile, mode: Mode) -> Iterator[str]:
+    """Conditions that a mode has to know of, and does not."""
+    for condition in conditions_in(EVERYTHING):
+        rule, takes = profile.rule(condition), TRAITS[condition].takes
+        if takes in mode.needs and (rule is None or rule.severity < Severity.DEGRADED):
+            yield f"modes.{mode.name}: needs the {takes.value}, so {condition.value} must be degraded or worse"
+        critical = takes in mode.needs or (rule is not None and rule.severity >= Severity.STOPPED)
+        if critical and not mode.evaluates & condition.mask:
+            yield f"modes.{mode.name}: must evaluate {condition.value}"
+
+
+def _fallbacks(profile: Profile, mode: Mode) -> Iterator[str]:
+    """Fallbacks that lead nowhere, or to a mode that needs what was lost."""
+    where = f"modes.{mode.name}"
+    for need, name in mode.fallbacks:
+        following = profile.mode(name)
+        if following is None:
+            yield f"{where}.fallbacks.{need.value}: there is no mode {name}"
+        elif need in following.needs:
+            yield f"{where}.fallbacks.{need.value}: {name} needs the {need.value} too"
+        if need not in mode.needs:
+            yield f"{where}.fallbacks.{need.value}: {mode.name} does not need it"
+    if mode.slower is None:
+        return
+    slower = profile.mode(mode.slower)
+    if mode is not profile.start_mode:
+        yield f"{where}.slower: only the first mode has a slower one"
+    if slower is None:
+        yield f"{where}.slower: there is no mode {mode.slower}"
+    elif not set(slower.needs) <= set(mode.needs):
+        yield f"{where}.slower: {mode.slower} must not need more than {mode.name}"
+
+
+def _circles(profile: Profile) -> Iterator[str]:
+    """Fallbacks that lead back to where they came from."""
+    leads: dict[str, set[str | None]] = {
+        mode.name: {mode.slower, *(name for _, name in mode.fallbacks)} for mode in profile.modes
+    }
+    while ends := [name for name, following in leads.items() if not following & leads.keys()]:
+        for name in ends:
+            del leads[name]
+    if leads:
+        yield f"modes: the fallbacks of {', '.join(leads)} lead in a circle"

@@ -1,0 +1,74 @@
+"""When a condition counts: leaky budgets against flapping, and hysteresis.
+
+A budget drains while the condition holds and refills at a quarter of that speed, so that a condition that toggles
+faster than its trip time counts all the same (PX4 does this; betaflight #12732 shows what happens without). It
+stops to count only after its clear time without a single break.
+"""
+
+from dataclasses import replace
+
+from edge_runtime.guard.conditions import AGED, conditions_in
+from edge_runtime.guard.memory import Timer
+from edge_runtime.guard.profile import Profile, Rule
+
+REFILL = 4
+"""A budget refills this many times slower than it drains."""
+
+
+def advance(
+    timers: tuple[Timer, ...], raw: int, *, late: bool, now_ns: int, profile: Profile
+) -> tuple[Timer, ...]:
+    """How conditions stand now.
+
+    Args:
+        timers: how they stood; all others were at rest.
+        raw: mask of the conditions that hold now, or that nobody evaluated.
+        late: whether the guard itself woke late. Then nothing is known of the time in between: it clears nothing,
+            and nobody is blamed for an age.
+        now_ns: the time.
+        profile: what the body allows.
+    """
+    if not raw and not timers:
+        return timers
+    held = AGED if late else 0
+    after: list[Timer] = []
+    for timer in timers:
+        rule, mask = profile.rules[timer.bit], 1 << timer.bit
+        if mask & held or (late and not mask & raw):
+            after.append(replace(timer, at_ns=now_ns, clear_since_ns=None))
+        elif mask & raw:
+            after.append(_holding(timer, rule, now_ns))
+        elif (left := _clear(timer, rule, now_ns)) is not None:
+            after.append(left)
+        raw &= ~mask
+    for condition in conditions_in(raw & ~held):
+        rest = Timer(condition.bit, 0, now_ns, None, None)
+        after.append(_holding(rest, profile.rules[condition.bit], now_ns))
+    return tuple(after)
+
+
+def active_in(timers: tuple[Timer, ...]) -> int:
+    """Mask of the conditions that count."""
+    mask = 0
+    for timer in timers:
+        if timer.since_ns is not None:
+            mask |= 1 << timer.bit
+    return mask
+
+
+def _holding(timer: Timer, rule: Rule, now_ns: int) -> Timer:
+    level_ns = min(rule.trip_ns, timer.level_ns + now_ns - timer.at_ns)
+    since_ns = timer.since_ns
+    if since_ns is None and level_ns == rule.trip_ns:
+        since_ns = now_ns
+    return Timer(timer.bit, level_ns, now_ns, since_ns, None)
+
+
+def _clear(timer: Timer, rule: Rule, now_ns: int) -> Timer | None:
+    """None when it is at rest again."""
+    level_ns = max(0, timer.level_ns - (now_ns - timer.at_ns) // REFILL)
+    clear_since_ns = now_ns if timer.clear_since_ns is None else timer.clear_since_ns
+    since_ns = timer.since_ns if now_ns - clear_since_ns < rule.clear_ns else None
+    if since_ns is None and level_ns == 0:
+        return None
+    return Timer(timer.bit, level_ns, now_ns, since_ns, clear_since_ns)
