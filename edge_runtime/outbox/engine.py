@@ -66,6 +66,7 @@ class Engine:
         self.volatile = False
         self.tight: int | None = None
         self._notes: list[str] = []
+        self._lacks_ballast = False
         self._why_volatile = ""
         self._disk_books: Books | None = None
         self._pending: Counter[str] = Counter()
@@ -91,8 +92,7 @@ class Engine:
         if opened.salvaged and not self.books.session:
             self.books.session = self._first_session()
         self.time = self._time_of(self.books)
-        if not self._ballast.take():
-            self._note(["the disk has no room for the ballast"])
+        self._lacks_ballast = not self._ballast.take()
 
     def _time_of(self, books: Books) -> QueueTime:
         return QueueTime(
@@ -125,6 +125,8 @@ class Engine:
             return Health.VOLATILE, tuple(said)
         if self.tight is not None:
             said.insert(0, "the disk is full: new events replace older ones, and the queue does not grow")
+        elif self._lacks_ballast:
+            said.append("the disk has no room for the ballast")
         return (Health.DEGRADED if said else Health.HEALTHY), tuple(said)
 
     def total_books(self) -> Books:
@@ -250,7 +252,10 @@ class Engine:
 
     def _loosen(self) -> None:
         """The disk has room again."""
-        if self.tight is not None and not self.volatile and self._ballast.take():
+        if self.volatile or (self.tight is None and not self._lacks_ballast) or not self._ballast.take():
+            return
+        self._lacks_ballast = False
+        if self.tight is not None:
             self.tight = None
             with contextlib.suppress(DatabaseFault):
                 self._database.execute(f"PRAGMA wal_autocheckpoint = {wal_pages(self.settings)}")

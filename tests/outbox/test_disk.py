@@ -94,6 +94,23 @@ def test_a_full_disk_costs_growth_and_nothing_that_was_acknowledged(
         assert outbox.sync_point().ledger == before
 
 
+def test_a_start_on_a_full_disk_takes_the_ballast_once_there_is_room(
+    small_disk: Path, clock: BootClock
+) -> None:
+    """There was room for the database, and none beside it."""
+    settings = quiet_settings(ballast_bytes=MIB, quota_bytes=32 * MIB)
+    with opened(small_disk / "outbox", clock, quiet_settings(ballast_bytes=0)) as outbox:
+        outbox.put([submission(1)])
+        filler = fill_up(small_disk)
+    os.truncate(filler, filler.stat().st_size - MIB // 2)
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        assert outbox.status().sentences == ("the disk has no room for the ballast",)
+        filler.unlink()
+        outbox.upkeep_now()
+        assert outbox.status().state is Health.HEALTHY
+        assert (small_disk / "outbox" / "ballast").stat().st_size == MIB
+
+
 def test_a_disk_that_fills_up_with_our_own_events_stays_usable(small_disk: Path, clock: BootClock) -> None:
     settings = quiet_settings(ballast_bytes=MIB, quota_bytes=32 * MIB)
     with opened(small_disk / "outbox", clock, settings) as outbox:
