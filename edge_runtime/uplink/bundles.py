@@ -18,6 +18,9 @@ from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES, WireError
 
 CRITICAL = 3
 
+_CLOCKS_AGREE_MS = 2000
+"""A receipt is that old at most, or our clock is another than the server's."""
+
 
 @dataclass(slots=True)
 class Leased:
@@ -95,9 +98,23 @@ def choose(entries: Iterable[Leased], alone_after: int, max_bytes: int = MAX_BUN
 
 
 def pack(
-    entries: list[Leased], device: str, epoch: str, now_ns: int, max_payload: int = MAX_PAYLOAD_BYTES
+    entries: list[Leased],
+    device: str,
+    epoch: str,
+    now_ns: int,
+    *,
+    max_payload: int = MAX_PAYLOAD_BYTES,
+    server_ms: int | None = None,
 ) -> Parcel | None:
     """The bundle of these events, or of as many of them as fit into `max_payload`.
+
+    Args:
+        entries: candidates, severest first.
+        device: whose they are.
+        epoch: of its outbox.
+        now_ns: monotonic time.
+        max_payload: bytes.
+        server_ms: the server's wall clock now, as its receipts tell it; None where it is not known yet.
 
     Returns:
         None where not even the first fits.
@@ -108,7 +125,7 @@ def pack(
                 "key": entry.item.key,
                 "seq": entry.item.seq,
                 "left_ms": entry.left_ms(now_ns),
-                "deadline_ms": entry.item.deadline_ms,
+                "deadline_ms": _deadline_ms(entry, now_ns, server_ms),
                 "body": entry.item.body,
             }
             for entry in entries
@@ -125,6 +142,19 @@ def pack(
             )
         entries = entries[: len(entries) // 2]
     return None
+
+
+def _deadline_ms(entry: Leased, now_ns: int, server_ms: int | None) -> int | None:
+    """The wall label of its end, as the server's clock would say it where ours contradicts it.
+
+    The server takes nothing after the label: a synchronised clock of ours that stepped back by an hour would have
+    it refuse every event that lives for less.
+    """
+    ours = entry.item.deadline_ms
+    if ours is None or server_ms is None:
+        return ours
+    theirs = server_ms + entry.left_ms(now_ns)
+    return ours if abs(ours - theirs) <= _CLOCKS_AGREE_MS else theirs
 
 
 def _encoded(bundle: EventBundle) -> bytes | None:

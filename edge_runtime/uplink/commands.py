@@ -51,11 +51,14 @@ class ServerTime:
         self._offset_ms = server_ms - self._clock.boottime_ns() // NS_PER_MS
 
     def now_ms(self) -> int | None:
-        """Milliseconds since 1970, by our clock where it is synchronised, else by the newest receipt, else None."""
+        """Milliseconds since 1970: by the newest receipt, else by our clock where it is synchronised, else None.
+
+        It was the server that dated the command. A clock of ours that runs years ahead would refuse all of them.
+        """
+        if self._offset_ms is not None:
+            return self._offset_ms + self._clock.boottime_ns() // NS_PER_MS
         wall = self._clock.wall()
-        if wall.synced:
-            return wall.unix_ns // NS_PER_MS
-        return None if self._offset_ms is None else self._offset_ms + self._clock.boottime_ns() // NS_PER_MS
+        return wall.unix_ns // NS_PER_MS if wall.synced else None
 
 
 def examine(payload: bytes, device: str, now_ms: int | None, *, retained: bool) -> Command | Refused:

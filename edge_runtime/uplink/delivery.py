@@ -77,6 +77,7 @@ class Delivery:
         self._max_payload = MAX_PAYLOAD_BYTES
         self._sync_open = False
         self._too_little: int | None = None
+        self._server_ahead_ms: int | None = None  # its wall clock before our monotonic one
         self.epoch: str | None = None
         self.bundles_sent = 0
         self.refused = 0
@@ -164,7 +165,8 @@ class Delivery:
         critical = chosen[0].item.severity >= CRITICAL
         left = self._budget.left(critical=critical)
         affordable = self._max_payload if left is None else min(self._max_payload, left - OVERHEAD_BYTES)
-        parcel = pack(chosen, self._device, self.epoch, now_ns, affordable)
+        server_ms = self._server_ms(now_ns)
+        parcel = pack(chosen, self._device, self.epoch, now_ns, max_payload=affordable, server_ms=server_ms)
         if parcel is None and affordable == self._max_payload:
             # larger than the broker takes: it waits, and expires if that never changes
             chosen[0].due_ns = now_ns + int(self._retry.cap_s * NS_PER_S)
@@ -220,6 +222,7 @@ class Delivery:
         if receipt.epoch != self.epoch:
             return False
         self._sync_open = True
+        self._server_ahead_ms = receipt.server_ms - now_ns // NS_PER_MS
         self._pacer.receipt(receipt.credit)
         answered = Answered(receipt)
         for seq in [seq for seq in self._pool if seq in answered]:
@@ -267,6 +270,9 @@ class Delivery:
         return min(times) if times else None
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _server_ms(self, now_ns: int) -> int | None:
+        return None if self._server_ahead_ms is None else self._server_ahead_ms + now_ns // NS_PER_MS
 
     def _postpone(self, entries: list[Leased], now_ns: int, *, critical: bool) -> None:
         """The day's bytes do not pay for these: critical events look again later, others are given back."""

@@ -1,5 +1,6 @@
 """What is on its way: bundles, retries, lonely poison, budget, and nothing that a session leaves behind."""
 
+import dataclasses
 import random
 import uuid
 from collections.abc import Iterable
@@ -340,6 +341,43 @@ def test_what_no_packet_can_hold_waits_and_blocks_nobody(desk: Desk) -> None:
 def test_a_bundle_has_at_most_64_events_and_64_kib(sizes: list[int], chosen: int) -> None:
     entries = [Leased(item(n, size=size), 0, 0) for n, size in enumerate(sizes, 1)]
     assert len(choose(entries, 5)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("ours_ms", "label"),
+    [
+        (0, 3_600_000),  # agrees
+        (-1500, 3_598_500),  # as well as a receipt can tell
+        (-3_600_000, 3_600_000),  # stepped back by an hour: the server would refuse all of it
+        (50 * 365 * 86_400_000, 3_600_000),
+        (None, None),  # not synchronised
+    ],
+)
+def test_a_clock_of_ours_that_is_wrong_expires_nothing_at_the_server(
+    ours_ms: int | None, label: int | None
+) -> None:
+    """Wall labels are counted here from the server's present."""
+    server_ms = 1_790_000_000_000
+    deadline = None if ours_ms is None else server_ms + ours_ms + 3_600_000
+    lent = Leased(dataclasses.replace(item(1), deadline_ms=deadline), 5 * S, 0)
+    for known in (None, server_ms):
+        parcel = pack([lent], "dev-1", EPOCH, 5 * S, server_ms=known)
+        assert parcel is not None
+        (sent,) = EventBundle.decode(parcel.payload).items
+        wanted = deadline if known is None else None if label is None else server_ms + label
+        assert sent.deadline_ms == wanted
+
+
+def test_the_servers_clock_is_that_of_its_newest_receipt(desk: Desk) -> None:
+    server_ms = 1_790_000_000_000
+    desk.delivery.receipt(Receipt(epoch=EPOCH, high=0, credit=20, server_ms=server_ms), desk.now)
+    desk.clock.now += 10 * S
+    lent = dataclasses.replace(item(1, 3), deadline_ms=server_ms - 3_000_000)
+    desk.delivery.offer([lent], desk.now)
+    parcel = desk.delivery.next_parcel(desk.now)
+    assert parcel is not None
+    (sent,) = EventBundle.decode(parcel.payload).items
+    assert sent.deadline_ms == server_ms + 10_000 + 3_600_000
 
 
 def test_a_bundle_is_never_larger_than_a_payload_may_be() -> None:
