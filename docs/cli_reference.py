@@ -73,6 +73,9 @@ def _callbacks(row: Row) -> Iterator[tuple[str, Callable[..., Any], str]]:
     if not isinstance(target, typer.Typer):
         yield "", target, _help(target, None)
         return
+    alone = target.registered_callback  # a group that does something without a command
+    if alone is not None and alone.callback is not None and alone.invoke_without_command is True:
+        yield "", alone.callback, _help(alone.callback, alone.help if isinstance(alone.help, str) else None)
     for info in target.registered_commands:
         if info.callback is not None and not info.hidden:
             name = info.name or info.callback.__name__.replace("_", "-")
@@ -117,6 +120,8 @@ def _parameters(callback: Callable[..., Any]) -> Iterator[Parameter]:
     hints = get_type_hints(callback, include_extras=True)
     for name, parameter in inspect.signature(callback).parameters.items():
         hint, info, default, declared = hints[name], None, parameter.default, []
+        if hint is typer.Context:
+            continue
         if get_origin(hint) is Annotated:
             hint, *notes = get_args(hint)
             info = next((note for note in notes if isinstance(note, (ArgumentInfo, OptionInfo))), None)

@@ -120,6 +120,19 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "health",
+        "edge_runtime.cli.health",
+        "app",
+        "Read temperatures, power, memory, disk and clock; read logs of tegrastats.",
+        {
+            "": {0: "printed, whatever it says"},
+            "parse": {
+                0: "at least one line was understood; refused ones are counted on stderr",
+                1: "the file cannot be read, or no line was understood",
+            },
+        },
+    ),
+    CommandRow(
         "eval",
         "edge_runtime.cli.evaluate",
         "evaluate",

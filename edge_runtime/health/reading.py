@@ -51,6 +51,16 @@ def temperature(celsius: float) -> Reading[float]:
     return Reading(float(celsius))
 
 
+def distinct_name(taken: Mapping[str, object], name: str) -> str:
+    """`name`, or `name#2`, `name#3` … where it is taken: two rails may both be called NC."""
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name}#{number}" in taken:
+        number += 1
+    return f"{name}#{number}"
+
+
 def plain(record: Any) -> dict[str, Any]:
     """A record of this room as JSON: values and null, with the reasons under `unknown`.
 

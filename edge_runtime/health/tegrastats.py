@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from edge_runtime.health.reading import Reading, temperature, unknown
+from edge_runtime.health.reading import Reading, distinct_name, temperature, unknown
 from edge_runtime.health.stamps import Stamp, leading_stamp
 
 MAX_LINE = 8192
@@ -277,21 +277,21 @@ class _Builder:
 
     def sensor(self, found: re.Match[str]) -> None:
         highest = found["max"]
-        self.temperatures[_free(self.temperatures, found["name"])] = Sensor(
+        self.temperatures[distinct_name(self.temperatures, found["name"])] = Sensor(
             temperature(float(found["now"])),
             unknown("printed from L4T 39 on") if highest is None else temperature(float(highest)),
         )
 
     def rail(self, found: re.Match[str]) -> None:
         name = found["name"]
-        self.rails[_free(self.rails, name)] = Rail(
+        self.rails[distinct_name(self.rails, name)] = Rail(
             _milliwatts(name, found["now"]),
             _milliwatts(name, found["average"]),
             _milliwatts(name, found["max"]),
         )
 
     def engine(self, found: re.Match[str]) -> None:
-        name = _free(self.engines, found["name"])
+        name = distinct_name(self.engines, found["name"])
         if found["off"]:
             self.engines[name] = Engine("off", unknown("off"), unknown("off"))
             return
@@ -330,12 +330,3 @@ def _core(word: str, shared_clock: str | None) -> Core:
         reason = "off" if word.lower() == "off" else f"{word[:20]!r} is not a load"
         return Core(unknown(reason), unknown(reason))
     return Core(_percent(found["load"]), _clock(found["clock"] or shared_clock))
-
-
-def _free(taken: Mapping[str, object], name: str) -> str:
-    if name not in taken:
-        return name
-    number = 2
-    while f"{name}#{number}" in taken:
-        number += 1
-    return f"{name}#{number}"

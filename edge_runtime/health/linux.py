@@ -1,0 +1,255 @@
+"""What any Linux tells in /proc and /sys: load, memory, pressure, disks, temperatures, what slows the machine down.
+
+The files are those of the kernel's own documentation (`Documentation/ABI/testing/sysfs-class-thermal`,
+`Documentation/hwmon/sysfs-interface`, `Documentation/accounting/psi`). psutil would read the same ones, from fixed
+places and with an exception where a board has none; the tests hold these readers against it.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.health.reading import Reading, distinct_name, temperature, unknown
+from edge_runtime.health.sysfiles import SysFiles
+
+THERMAL, HWMON, CPUFREQ = "/sys/class/thermal", "/sys/class/hwmon", "/sys/devices/system/cpu/cpufreq"
+
+_TRIPS, _COUNTED = 12, 32
+_NOT_LIMITERS = re.compile(r"fan|lcd|backlight|tcc offset|iwlwifi|charger", re.IGNORECASE)
+"""Cooling devices whose state says nothing about the speed of the machine: a fan that turns is no throttling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Runnable processes, averaged over 1, 5 and 15 minutes, and the processors that share them."""
+
+    one: Reading[float]
+    five: Reading[float]
+    fifteen: Reading[float]
+    processors: Reading[int]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Bytes of RAM and swap; `available` is what can be had without swapping."""
+
+    total_bytes: Reading[int]
+    available_bytes: Reading[int]
+    swap_total_bytes: Reading[int]
+    swap_free_bytes: Reading[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Share of time, in percent, in which some (or all, `full`) work waited for a resource (PSI)."""
+
+    some_10s: Reading[float]
+    some_60s: Reading[float]
+    full_10s: Reading[float]
+    full_60s: Reading[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The file system that holds a folder: size, and what an unprivileged process may still write."""
+
+    total_bytes: Reading[int]
+    free_bytes: Reading[int]
+    free_files: Reading[int]
+    read_only: Reading[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A temperature in degrees Celsius, and where the kernel begins to slow down or switches off for it."""
+
+    celsius: Reading[float]
+    throttles_at: Reading[float]
+    critical_at: Reading[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Limiter:
+    """A cooling device that makes the machine slower: 0 is full speed, `max_state` the slowest."""
+
+    state: Reading[int]
+    max_state: Reading[int]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuClock:
+    """MHz of one group of processors: now, what is allowed now, what the hardware could."""
+
+    now: Reading[float]
+    allowed: Reading[float]
+    hardware: Reading[float]
+
+
+def read_load(files: SysFiles) -> Load:
+    """Load averages and the number of processors that are online."""
+    found = files.text("/proc/loadavg")
+    words = (found.value or "").split()
+    averages = [_decimal(words, index, found.reason) for index in range(3)]
+    return Load(
+        averages[0], averages[1], averages[2], _processors(files.text("/sys/devices/system/cpu/online"))
+    )
+
+
+def _decimal(words: Sequence[str], index: int, reason: str) -> Reading[float]:
+    if len(words) <= index:
+        return unknown(reason or "not in the file")
+    if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", words[index]) is None:
+        return unknown(f"{words[index][:20]!r} is not a number")
+    return Reading(float(words[index]))
+
+
+def _processors(found: Reading[str]) -> Reading[int]:
+    """`0-3,6` is five processors."""
+    if found.value is None:
+        return unknown(found.reason)
+    number = 0
+    for part in found.value.split(","):
+        span = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        if span is None:
+            return unknown(f"{found.value[:20]!r} is not a list of processors")
+        number += int(span[2] or span[1]) - int(span[1]) + 1
+    return Reading(number) if number > 0 else unknown("no processor is listed")
+
+
+def read_memory(files: SysFiles) -> MemoryState:
+    """/proc/meminfo."""
+    found = files.text("/proc/meminfo")
+    sizes = dict(re.findall(r"^(\w+):\s+(\d{1,15}) kB$", found.value or "", re.MULTILINE))
+
+    def size(name: str) -> Reading[int]:
+        if name not in sizes:
+            return unknown(found.reason or f"{name} is not in /proc/meminfo")
+        return Reading(int(sizes[name]) * 1024)
+
+    return MemoryState(size("MemTotal"), size("MemAvailable"), size("SwapTotal"), size("SwapFree"))
+
+
+def read_pressure(files: SysFiles) -> Mapping[str, Pressure]:
+    """PSI of processors, memory and disks; unknown where the kernel was built without it."""
+    return {name: _pressure(files.text(f"/proc/pressure/{name}")) for name in ("cpu", "memory", "io")}
+
+
+def _pressure(found: Reading[str]) -> Pressure:
+    shares: dict[tuple[str, str], Reading[float]] = {}
+    for line in (found.value or "").splitlines():
+        for seconds in ("10", "60"):
+            share = re.search(rf"^(some|full) .*\bavg{seconds}=(\d{{1,3}}(?:\.\d{{1,6}})?)\b", line)
+            if share:
+                shares[share[1], seconds] = Reading(float(share[2]))
+    absent: Reading[float] = unknown(found.reason or "not in the file")
+    names = (("some", "10"), ("some", "60"), ("full", "10"), ("full", "60"))
+    return Pressure(*(shares.get(name, absent) for name in names))
+
+
+def read_disk(folder: Path) -> Disk:
+    """How full the file system of a folder is. The folder should be a local disk: a dead network mount waits."""
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        reason = f"cannot be asked: {error.strerror}"
+        return Disk(unknown(reason), unknown(reason), unknown(reason), unknown(reason))
+    files: Reading[int] = (
+        Reading(found.f_favail) if found.f_files else unknown("the file system does not count files")
+    )
+    return Disk(
+        Reading(found.f_blocks * found.f_frsize),
+        Reading(found.f_bavail * found.f_frsize),
+        files,
+        Reading(bool(found.f_flag & os.ST_RDONLY)),
+    )
+
+
+def read_temperatures(files: SysFiles) -> Mapping[str, Zone]:
+    """Thermal zones by type, then sensors of hwmon that are no zone's mirror (`coretemp.Package id 0`)."""
+    zones: dict[str, Zone] = {}
+    for entry in files.names(THERMAL, r"thermal_zone\d+"):
+        name = files.text(f"{THERMAL}/{entry}/type").value or entry
+        zones[distinct_name(zones, name[:60])] = _zone(files, f"{THERMAL}/{entry}")
+    mirrored = {name.replace("-", "_") for name in zones}
+    for entry in files.names(HWMON, r"hwmon\d+"):
+        chip = files.text(f"{HWMON}/{entry}/name").value or entry
+        if chip.replace("-", "_") in mirrored:  # the kernel shows each zone a second time as hwmon
+            continue
+        for sensor in files.names(f"{HWMON}/{entry}", r"temp\d+_input"):
+            path = f"{HWMON}/{entry}/{sensor.removesuffix('_input')}"
+            label = files.text(f"{path}_label").value or sensor.removesuffix("_input")
+            zones[distinct_name(zones, f"{chip}.{label}"[:60])] = Zone(
+                _celsius(files.integer(f"{path}_input")),
+                unknown("hwmon does not say"),
+                _celsius(files.integer(f"{path}_crit")),
+            )
+    return zones
+
+
+def _zone(files: SysFiles, path: str) -> Zone:
+    throttles: list[float] = []
+    critical: list[float] = []
+    for number in range(_TRIPS):
+        kind = files.text(f"{path}/trip_point_{number}_type").value
+        if kind is None:
+            break
+        if kind in ("passive", "hot", "critical"):
+            celsius = _celsius(files.integer(f"{path}/trip_point_{number}_temp")).value
+            if celsius is not None and celsius > 0:  # 0 and below: a trip that is switched off
+                (throttles if kind == "passive" else critical).append(celsius)
+    none = "the zone has no such trip point"
+    return Zone(
+        _celsius(files.integer(f"{path}/temp")),
+        Reading(min(throttles)) if throttles else unknown(none),
+        Reading(min(critical)) if critical else unknown(none),
+    )
+
+
+def _celsius(millidegrees: Reading[int]) -> Reading[float]:
+    if millidegrees.value is None:
+        return unknown(millidegrees.reason)
+    return temperature(millidegrees.value / 1000)
+
+
+def read_limiters(files: SysFiles) -> Mapping[str, Limiter]:
+    """Cooling devices that slow the machine down, by type; fans are none of them.
+
+    A Jetson has `gpu-throttle-alert` and its like here, 0 while the firmware lets the part run at full speed, and
+    `devfreq-…` and `cpufreq-…` for the kernel's own steps; a PC has `Processor`.
+    """
+    limiters: dict[str, Limiter] = {}
+    for entry in files.names(THERMAL, r"cooling_device\d+"):
+        kind = files.text(f"{THERMAL}/{entry}/type").value or entry
+        if _NOT_LIMITERS.search(kind):
+            continue
+        limiters[distinct_name(limiters, kind[:60])] = Limiter(
+            files.natural(f"{THERMAL}/{entry}/cur_state"), files.natural(f"{THERMAL}/{entry}/max_state")
+        )
+    return limiters
+
+
+def read_cpu_clocks(files: SysFiles) -> Mapping[str, CpuClock]:
+    """Clocks of each group of processors that shares one."""
+    return {
+        policy: CpuClock(
+            _megahertz(files.natural(f"{CPUFREQ}/{policy}/scaling_cur_freq")),
+            _megahertz(files.natural(f"{CPUFREQ}/{policy}/scaling_max_freq")),
+            _megahertz(files.natural(f"{CPUFREQ}/{policy}/cpuinfo_max_freq")),
+        )
+        for policy in files.names(CPUFREQ, r"policy\d+")
+    }
+
+
+def _megahertz(kilohertz: Reading[int]) -> Reading[float]:
+    return unknown(kilohertz.reason) if kilohertz.value is None else Reading(kilohertz.value / 1000)
+
+
+def read_throttle_counts(files: SysFiles) -> Mapping[str, Reading[int]]:
+    """How often Intel's processors were slowed down for heat since the start, all of them together."""
+    cpu = "/sys/devices/system/cpu"
+    folders = [f"{cpu}/{name}/thermal_throttle" for name in files.names(cpu, r"cpu\d+")]
+    counts = [files.natural(f"{folder}/core_throttle_count") for folder in folders[:_COUNTED]]
+    known = [count.value for count in counts if count.value is not None]
+    return {"intel_core": Reading(sum(known))} if known else {}
