@@ -27,12 +27,13 @@ class Cable:
 
     Attributes:
         port: where to connect instead of the target.
+        target: host and port of new connections.
         connections: accepted so far.
         tap: is given every piece of bytes that comes in at either end, in the cable's thread; or None.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
-        self._target = target
+        self.target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0)
         self.port: int = self._listener.getsockname()[1]
@@ -71,6 +72,11 @@ class Cable:
         """Break every connection, and every new one at once."""
         with self._lock:
             self._is_cut = True
+            self._drop_all()
+
+    def kick(self) -> None:
+        """Break every connection; new ones are let in."""
+        with self._lock:
             self._drop_all()
 
     def freeze(self) -> None:
@@ -117,7 +123,7 @@ class Cable:
                 near.close()
                 return
             try:
-                far = socket.create_connection(self._target, timeout=2)
+                far = socket.create_connection(self.target, timeout=2)
             except OSError:
                 near.close()
                 return

@@ -6,12 +6,12 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.broker.mosquitto import MosquittoFiles, mosquitto_config
-from fleet_server.settings import ServerPaths
+from fleet_server.paths import ServerPaths
 from sim.process import bound
 
 _START_S = 20.0
@@ -24,6 +24,7 @@ class Mosquitto:
 
     Args:
         folder: for its configuration, its store and its log; made.
+        limits: lines of its configuration with other numbers, by their first word.
 
     Attributes:
         port: on loopback; the same over restarts.
@@ -32,10 +33,10 @@ class Mosquitto:
         log: what it says.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limits: Mapping[str, int] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "store").mkdir(exist_ok=True)
-        self._folder, self._pid_file = folder, folder / "mosquitto.pid"
+        self._folder, self._pid_file, self._limits = folder, folder / "mosquitto.pid", dict(limits or {})
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = int(probe.getsockname()[1])
         self.url = f"mqtts://localhost:{self.port}"
@@ -86,7 +87,8 @@ class Mosquitto:
             system_user=pwd.getpwuid(os.getuid()).pw_name,
         )
         configuration = self._folder / "mosquitto.conf"
-        configuration.write_text(mosquitto_config(files), encoding="utf-8")
+        lines = [self._limited(line) for line in mosquitto_config(files).splitlines()]
+        configuration.write_text("\n".join([*lines, ""]), encoding="utf-8")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - a program of the system
                 bound([program, "-c", str(configuration)]), stdout=log, stderr=log, cwd=self._folder
@@ -102,6 +104,10 @@ class Mosquitto:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def _limited(self, line: str) -> str:
+        word = line.partition(" ")[0]
+        return f"{word} {self._limits[word]}" if word in self._limits else line
 
     def _listens(self) -> bool:
         if self._process is not None and self._process.poll() is not None:

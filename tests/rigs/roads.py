@@ -63,12 +63,17 @@ LIMITS: dict[str, Any] = {"expiry_period_s": 0.2, "ballast_bytes": 65_536}
 
 
 def make_server(
-    request: pytest.FixtureRequest, folder: Path, kind: tuple[str, str], **options: Any
+    request: pytest.FixtureRequest,
+    folder: Path,
+    kind: tuple[str, str],
+    *,
+    mosquitto_limits: dict[str, int] | None = None,
+    **options: Any,
 ) -> Server:
     """A server of a combination; nothing runs yet."""
     broker, database = kind
     url = None if database == "sqlite" else new_database(request, folder, database)
-    mosquitto = Mosquitto(folder / "mosquitto") if broker == "mosquitto" else None
+    mosquitto = Mosquitto(folder / "mosquitto", mosquitto_limits) if broker == "mosquitto" else None
     return Server(folder, database=url, mosquitto=mosquitto, **options)
 
 
@@ -108,11 +113,18 @@ def wait_for(condition: Callable[[], object], timeout: float = 30.0) -> bool:
 
 @contextlib.contextmanager
 def a_device(
-    server: Server, folder: Path, name: str, *, limits: dict[str, Any] | None = None, **pace: Any
+    server: Server,
+    folder: Path,
+    name: str,
+    *,
+    limits: dict[str, Any] | None = None,
+    prepare: Callable[[Device], None] = lambda _: None,
+    **pace: Any,
 ) -> Iterator[Device]:
-    """An enrolled device that runs, and is gone at the end."""
+    """An enrolled device that runs, and is gone at the end; `prepare` sees it before it runs."""
     device = enrol(server, folder, name, limits={**LIMITS, **(limits or {})}, pace={**PACE, **pace})
     try:
+        prepare(device)
         device.start()
         yield device
     finally:

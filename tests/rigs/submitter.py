@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edge_runtime.clock import NS_PER_S, SystemClock
+from edge_runtime.clock import NS_PER_S, SystemClock, WallLabel
 from edge_runtime.lifeline import die_with_parent
 from edge_runtime.outbox import OutboxClient, OutboxUnavailable, Submission
 from edge_runtime.protocol import DecisionKind, uuid7
 from edge_runtime.protocol.delivery import ApprovedEvent
+from edge_runtime.protocol.event import EventTime
 from edge_runtime.protocol.vocabulary import Severity
 from edge_runtime.state import StateDirectory
 from tests.rigs.deliveries import decision_for, event_record
@@ -31,14 +32,20 @@ _MOST_AT_ONCE = 4
 _PAUSE_S = 0.02
 
 
-def approved(severity: int = 1, *, ttl_s: float = 86_400.0, **changes: Any) -> Submission:
-    """An event that may go, as the gate would hand it over."""
-    key = uuid.UUID(uuid7(SystemClock().wall().unix_ns)).bytes
+def approved(
+    severity: int = 1, *, ttl_s: float = 86_400.0, wall: WallLabel | None = None, **changes: Any
+) -> Submission:
+    """An event that may go, as the gate of a device with such a wall clock would hand it over."""
+    now = wall or SystemClock().wall()
+    key = uuid.UUID(uuid7(now.unix_ns)).bytes
+    times = {}
+    if wall is not None:
+        seen = EventTime(
+            monotonic_ns=1, media_s=0.5, wall=wall.isoformat(), synced=wall.synced, boot_id=wall.boot_id
+        )
+        times = {"started": seen, "at": seen}
     record = event_record(
-        id=uuid7(SystemClock().wall().unix_ns),
-        severity=list(Severity)[severity].value,
-        ttl_s=ttl_s,
-        **changes,
+        id=uuid7(now.unix_ns), severity=list(Severity)[severity].value, ttl_s=ttl_s, **times, **changes
     )
     decision = decision_for(record, key)
     body = ApprovedEvent(event=record, decision=decision).encode(compress=False)
