@@ -37,14 +37,25 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_file(path: Path, data: bytes, mode: int = 0o644, *, part: str | None = None) -> None:
     """Write `data` so that `path` shows the old content or all of the new one, never a part.
+
+    Args:
+        path: the file.
+        data: all of it.
+        mode: of the file.
+        part: name beside it until it is whole, new each time, where somebody clears away by that name what a power
+            cut leaves of it.
 
     Raises:
         OSError: the folder cannot be written or the disk is full; nothing is left behind.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    staged = Path(name)
+    if part is None:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        staged = Path(name)
+    else:
+        staged = path.with_name(part)
+        handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)

@@ -60,7 +60,10 @@ def tell(console: Console, configuration: Path, out: Path, max_frames: int | Non
                 "an authority, a server, a broker, an enrolment: each is a process of its own"
             ):
                 site.build(configuration, loaded.config.device.name)
-            say("policy", f"{_short(POLICY)}: {hint(loaded) or 'three rules may leave, all else is held'}")
+            say(
+                "policy",
+                f"{_short(POLICY)}: {hint(loaded, site.state.path) or 'three rules may leave, all else is held'}",
+            )
             return _Story(console, site, loaded, out, max_frames, signals=signals).run()
         finally:
             signals.ignore()
@@ -83,7 +86,7 @@ class _Story:
         self._clock = SystemClock()
         self._max_frames = max_frames
         total = length(loaded, max_frames)
-        advice = hint(loaded)
+        advice = hint(loaded, site.state.path)
         self._cut = Cut(None if advice else plan(total))
         self._view = View(site.device.name, site.server.url.removeprefix("https://"), total, advice)
         self._began_s = self._now_s()

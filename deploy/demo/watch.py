@@ -58,7 +58,7 @@ class View:
 
     Attributes:
         total: frames of the whole run, where that is known.
-        hint: what to write where everything is held.
+        hint: why everything is held, and where to look at it.
         seconds: since the device's run was started.
         state: of the camera.
         frames: evaluated so far.

@@ -12,6 +12,8 @@ from edge_runtime.cli.policy import PolicyOption, check, explain, starter
 from edge_runtime.cli.state_option import Json, State, existing_state
 
 if TYPE_CHECKING:
+    from edge_runtime.gate.opening import ConfiguredRedactor
+    from edge_runtime.gate.redaction import Redactor
     from edge_runtime.gate.review import Reviewer
     from edge_runtime.protocol.decision import DecisionReceipt
 
@@ -119,7 +121,9 @@ def release(
     from edge_runtime.protocol import DataClass, EvidenceMode
 
     chosen: DataClass | None = None if stated_class is None else DataClass(stated_class.value)
-    with _reviewer(state, policy) as reviewer:
+    from edge_runtime.gate.review import redacts
+
+    with _redactor(state) as redactor, _reviewer(state, policy, redactor) as reviewer:
         receipt = reviewer.release(
             key,
             by=by,
@@ -129,7 +133,8 @@ def release(
             evidence=EvidenceMode(evidence.value),
             stated_class=chosen,
         )
-    _say_decision(receipt, f"released to {', '.join(receipt.recipients)}", as_json=as_json)
+    how = f"; {redactor.how}" if redacts(receipt) else ""
+    _say_decision(receipt, f"released to {', '.join(receipt.recipients)}{how}", as_json=as_json)
 
 
 @app.command()
@@ -183,14 +188,33 @@ def _say_decision(receipt: "DecisionReceipt", text: str, *, as_json: bool) -> No
 
 
 @contextlib.contextmanager
-def _reviewer(option: Path | None, policy: Path | None) -> "Iterator[Reviewer]":
+def _redactor(option: Path | None) -> "Iterator[ConfiguredRedactor]":
+    """As the configuration of the last run on this state directory asks."""
+    from edge_runtime.config import load_config
+    from edge_runtime.errors import EdgeRuntimeError
+    from edge_runtime.gate.opening import ConfiguredRedactor
+    from edge_runtime.gate.places import configuration_place
+
+    place = configuration_place(existing_state(option))
+    try:
+        loaded = None if place is None else load_config(place)
+    except EdgeRuntimeError:
+        loaded = None  # moved, or broken since: what hides most is done, and said
+    with contextlib.closing(ConfiguredRedactor(loaded)) as redactor:
+        yield redactor
+
+
+@contextlib.contextmanager
+def _reviewer(
+    option: Path | None, policy: Path | None, redactor: "Redactor | None" = None
+) -> "Iterator[Reviewer]":
     from edge_runtime.clock import SystemClock
     from edge_runtime.gate.explain import policy_for
-    from edge_runtime.gate.policy_file import policy_place
+    from edge_runtime.gate.places import policy_place
     from edge_runtime.gate.review import Reviewer
     from edge_runtime.outbox.access import reach
 
     state, clock = existing_state(option), SystemClock()
     in_force = policy_for(policy or policy_place(state))
     with reach(state, clock) as outbox:
-        yield Reviewer(outbox, lambda: in_force.policy, state, clock)
+        yield Reviewer(outbox, lambda: in_force.policy, state, clock, redactor)

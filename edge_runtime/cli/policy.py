@@ -83,7 +83,7 @@ def explain(
     from edge_runtime.cli.report import say, write_json
     from edge_runtime.gate.explain import MAX_EVENT_FILE_BYTES, parse_event, policy_for, read_event
     from edge_runtime.gate.explain import explain as explain_event
-    from edge_runtime.gate.policy_file import policy_place
+    from edge_runtime.gate.places import policy_place
     from edge_runtime.policy import sentence
     from edge_runtime.state import StateDirectory
 

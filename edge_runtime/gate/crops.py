@@ -1,6 +1,5 @@
 """Crops on their way: read from the ring exactly as the event names them, written where the outbox looks."""
 
-import contextlib
 import hashlib
 import os
 import secrets
@@ -8,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import Protocol
 
+from edge_runtime.durable import write_file
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.outbox import EvidenceFile
 from edge_runtime.protocol import EvidenceRef
@@ -84,25 +84,10 @@ def store_crop(data: bytes, state: StateDirectory) -> EvidenceFile:
         CropMissing: the disk is full or cannot be written.
     """
     sha256 = hashlib.sha256(data).hexdigest()
-    path = state.evidence_file(sha256)
-    part = path.with_name(f".{sha256[:16]}.{secrets.token_hex(4)}.part")
     try:
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(fd)
-            part.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        # the outbox knows the name of an unfinished crop, and clears it away
+        part = f".{sha256[:16]}.{secrets.token_hex(4)}.part"
+        write_file(state.evidence_file(sha256), data, 0o600, part=part)
     except OSError as error:
         raise CropMissing(f"the crop cannot be kept: {error.strerror}") from None
     return EvidenceFile(sha256, len(data))

@@ -12,7 +12,8 @@ from typing import Protocol
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.gate.crops import Crops
 from edge_runtime.gate.desk import Decided, DecisionDesk
-from edge_runtime.gate.policy_file import InForce, PolicyFile, note_policy_place
+from edge_runtime.gate.places import note_policy_place
+from edge_runtime.gate.policy_file import InForce, PolicyFile
 from edge_runtime.gate.recall import last_hour
 from edge_runtime.gate.redaction import Redactor, WholeBlur
 from edge_runtime.gate.ring import HandOverRing, Waiting

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.delivery import BlurRedaction, DeliveryConfig, RegionsRedaction
-from edge_runtime.errors import ConfigError
-from edge_runtime.gate.redaction import Redactor, WholeBlur
+from edge_runtime.errors import ConfigError, EdgeRuntimeError
+from edge_runtime.gate.redaction import RedactionFailed, Redactor, WholeBlur
 from edge_runtime.gate.regions import RegionRedactor
 from edge_runtime.packages import open_package, require_licence
 from edge_runtime.perception.backends import load_backend
@@ -33,6 +33,52 @@ class OpenRedactor:
         """Free the model; the redactor fails from then on."""
         if self.backend is not None:
             self.backend.close()
+
+
+WHOLE = "the whole crop was blurred: no model that finds regions is configured"
+UNKNOWN = "the whole crop was blurred: the configuration that says how cannot be read"
+
+
+class ConfiguredRedactor:
+    """Redacts as a configuration asks, for who redacts now and then. Its model is loaded with the first crop.
+
+    Args:
+        loaded: the configuration; None where it cannot be read: then the whole crop is blurred, which hides most.
+
+    Attributes:
+        how: what is done to a crop, a sentence for the person who asked.
+    """
+
+    def __init__(self, loaded: LoadedConfig | None) -> None:
+        self._loaded = loaded
+        self._opened: OpenRedactor | None = None
+        settings = None if loaded is None else (loaded.config.delivery or DeliveryConfig()).redaction
+        if settings is None:
+            self.how = UNKNOWN
+        elif isinstance(settings, BlurRedaction):
+            self.how = WHOLE
+        else:
+            self.how = f"what the model {settings.model} found was painted over"
+
+    def redact(self, jpeg: bytes) -> bytes:
+        """The redacted crop as JPEG.
+
+        Raises:
+            RedactionFailed: the model cannot be loaded, failed, or found nothing.
+        """
+        if self._opened is None:
+            try:
+                self._opened = (
+                    OpenRedactor(WholeBlur()) if self._loaded is None else open_redactor(self._loaded)
+                )
+            except EdgeRuntimeError as error:
+                raise RedactionFailed(f"the redaction model cannot be used: {error}") from error
+        return self._opened.redactor.redact(jpeg)
+
+    def close(self) -> None:
+        """Free the model."""
+        if self._opened is not None:
+            self._opened.close()
 
 
 def open_redactor(loaded: LoadedConfig) -> OpenRedactor:

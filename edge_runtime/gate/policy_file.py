@@ -4,7 +4,6 @@ A file that breaks while the device runs takes the policy away: everything is he
 changed file is taken up once it has not changed for a moment, because a half-written one may be valid and say less.
 """
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from edge_runtime.config.words import kind_of
 from edge_runtime.policy import Policy, policy_problems
 from edge_runtime.policy.checks import Finding
 from edge_runtime.protocol import Reason
-from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import get_logger
 
 MAX_FILE_BYTES = 256 * 1024
@@ -35,8 +33,6 @@ SETTLE_NS = NS_PER_S
 """A changed file must have been left alone for this long before it counts."""
 
 START = "edge-runtime gate starter prints a policy to begin with"
-
-_PLACE = "policy.place"
 
 _NAME_RULE = "is not a usable name: use 1 to 64 of a-z, 0-9, _, . and -, beginning with a letter or a digit"
 
@@ -96,21 +92,6 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Unreadable(Problem("is not UTF-8 text; save it as UTF-8", line=line)) from None
-
-
-def note_policy_place(state: StateDirectory, path: Path) -> None:
-    """Leave word where the running gate's policy lies, for commands that are not told."""
-    with contextlib.suppress(OSError):  # a command can still be told with --policy
-        (state.run / _PLACE).write_text(f"{path.absolute()}\n", encoding="utf-8")
-
-
-def policy_place(state: StateDirectory) -> Path:
-    """Where the policy of a state directory lies: where the last gate there had it, else the default place."""
-    try:
-        noted = (state.run / _PLACE).read_text(encoding="utf-8")[:4096].strip()
-    except (OSError, UnicodeDecodeError):
-        noted = ""
-    return Path(noted) if noted else state.policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,6 +283,11 @@ class Reviewer:
             after = page[-1].key
 
 
+def redacts(receipt: DecisionReceipt) -> bool:
+    """Whether a redacted crop goes with a released item."""
+    return receipt.evidence is not None and receipt.evidence.mode is EvidenceMode.REDACTED
+
+
 def _receipt(entry: HeldEntry) -> DecisionReceipt | None:
     try:
         return entry.decision()

@@ -17,6 +17,7 @@ from edge_runtime.config import LoadedConfig
 from edge_runtime.config.delivery import DeliveryConfig
 from edge_runtime.gate import CropFolder, Gate, GateSettings, GateStatus, PolicyFile
 from edge_runtime.gate.opening import open_redactor
+from edge_runtime.gate.places import note_configuration_place
 from edge_runtime.identity import Identity, IdentityError
 from edge_runtime.node.camera_board import PERIOD_S, write_board
 from edge_runtime.node.processes import ProcessRow, ProcessStatus, ProcessTable
@@ -92,7 +93,7 @@ class Delivery:
         self, loaded: LoadedConfig, state: StateDirectory, clock: Clock, metrics: Metrics | None = None
     ) -> None:
         config = loaded.config.delivery or DeliveryConfig()
-        self._state, self._clock = state.ensure(), clock
+        self._loaded, self._state, self._clock = loaded, state.ensure(), clock
         self._metrics = metrics
         self._log = get_logger()
         self._ending = threading.Event()
@@ -123,6 +124,7 @@ class Delivery:
                 "not enrolled: events are queued and not sent",
                 write="edge-runtime enrol --server URL --token TOKEN",
             )
+        note_configuration_place(self._state, self._loaded.path)
         self._processes.start()
         self._gate.start()
         self._board = threading.Thread(target=self._report, args=(run,), name="report", daemon=True)

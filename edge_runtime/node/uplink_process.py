@@ -18,7 +18,8 @@ from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.config.delivery import DeliveryConfig
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.gate import PolicyFile
-from edge_runtime.gate.review import Reviewer
+from edge_runtime.gate.opening import ConfiguredRedactor
+from edge_runtime.gate.review import Reviewer, redacts
 from edge_runtime.identity import Identity
 from edge_runtime.lifeline import die_with_parent
 from edge_runtime.node.camera_board import read_board
@@ -75,10 +76,11 @@ def hands(
 ) -> Hands:
     """What the uplink is handed: review, held items, cameras, renewal, and whom to tell how the line stands."""
     clock = SystemClock()
-    reviewer = Reviewer(outbox, policy_reader(loaded, state), state, clock)
+    redactor = ConfiguredRedactor(loaded)
+    reviewer = Reviewer(outbox, policy_reader(loaded, state), state, clock, redactor)
 
     def review(command: Command) -> CommandAnswer:
-        return _review(reviewer, command)
+        return _review(reviewer, command, redactor.how)
 
     def held() -> HeldList | None:
         identity = Identity.load(state)
@@ -113,19 +115,19 @@ def policy_reader(loaded: LoadedConfig, state: StateDirectory) -> Callable[[], P
     return policy
 
 
-def _review(reviewer: Reviewer, command: Command) -> CommandAnswer:
+def _review(reviewer: Reviewer, command: Command, how: str) -> CommandAnswer:
     if command.item is None or command.note is None:
         return CommandAnswer(done=False, text="names no held item, or no reason")
     try:
         if command.kind is CommandKind.RELEASE_HELD:
-            reviewer.release(
+            receipt = reviewer.release(
                 command.item,
                 by=command.by,
                 note=command.note,
                 evidence=command.evidence or EvidenceMode.NONE,
                 remote=True,
             )
-            return CommandAnswer(done=True, text="released")
+            return CommandAnswer(done=True, text=f"released; {how}" if redacts(receipt) else "released")
         if command.kind is CommandKind.DROP_HELD:
             reviewer.drop(command.item, by=command.by, note=command.note, remote=True)
             return CommandAnswer(done=True, text="dropped")

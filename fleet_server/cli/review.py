@@ -113,7 +113,8 @@ def _decide(
     if json:
         write_json(command)
     elif command["state"] == "done":
-        say(f"{entry['device']}: {act} of {entry['key'][-_SHOWN:]} done")
+        more = (command["result"] or "").partition("; ")[2]  # how a crop was redacted, where one went along
+        say(f"{entry['device']}: {act} of {entry['key'][-_SHOWN:]} done" + (f"; {more}" if more else ""))
     elif command["state"] in ("queued", "sent"):
         say(f"{entry['device']} has not answered; it will be asked for an hour (command {command['id']})")
     else:

@@ -61,10 +61,10 @@ def test_events_show_when_they_happened_and_how_long_they_took() -> None:
     assert late.count("▇") > next(line for line in lines if "no_driver" in line).count("▇") == 1
 
 
-def test_what_is_held_is_said_with_what_to_write() -> None:
+def test_what_is_held_is_said_with_where_to_look_at_it() -> None:
     view = a_view()
-    view.hint = "all is held; write data_class under cameras.yard, and a permit"
-    assert "write data_class" not in "\n".join(drawn(view))
+    view.hint = "unlabelled, so held: edge-runtime gate list --state out/demo/road/device"
+    assert "unlabelled" not in "\n".join(drawn(view))
     view.queue = Queue(0, 0, 4, 0, 0)
     lines = drawn(view)
     assert "held 4" in lines[2]

@@ -76,14 +76,18 @@ def test_the_folder_of_the_demo_before_is_made_anew(tmp_path: Path) -> None:
     ("wishes", "advice"),
     [
         (Wishes(), ""),
-        (Wishes(clip="clip.mp4"), "write data_class under cameras.clip, and a permit"),
-        (Wishes(package=Path("/models/other")), "write a permit for these rules"),
+        (Wishes(clip="clip.mp4"), "unlabelled, so held: "),
+        (Wishes(package=Path("/models/other")), "without a permit, so held: "),
     ],
 )
-def test_what_may_not_leave_is_told_with_what_to_write(tmp_path: Path, wishes: Wishes, advice: str) -> None:
+def test_what_may_not_leave_is_told_with_where_to_look_at_it(
+    tmp_path: Path, wishes: Wishes, advice: str
+) -> None:
     (tmp_path / "clip.mp4").write_bytes(b"x")
-    found = hint(load_config(compose(wishes, tmp_path, tmp_path)))
-    assert found.endswith(advice)
+    state = tmp_path / "road" / "device"
+    found = hint(load_config(compose(wishes, tmp_path, tmp_path)), state)
+    assert found.startswith(advice)
+    assert not found or Path(found.rpartition(" ")[2]).absolute().resolve() == state.resolve()
     assert bool(found) == bool(advice)
 
 

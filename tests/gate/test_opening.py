@@ -1,5 +1,7 @@
 """The redactor of a configuration, with a real face model on a real portrait."""
 
+import contextlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from edge_runtime.config import load_config
 from edge_runtime.errors import ConfigError
-from edge_runtime.gate.opening import open_redactor
+from edge_runtime.gate.opening import UNKNOWN, WHOLE, ConfiguredRedactor, open_redactor
 from edge_runtime.gate.redaction import RedactionFailed, WholeBlur, decode
 from edge_runtime.gate.regions import PAINT, RegionRedactor
 from tests.conftest import REPOSITORY
@@ -73,6 +75,35 @@ def test_a_label_that_the_model_does_not_know_is_refused(
     site = load_config(_site(tmp_path, package_of(FACES), kind="regions", model="faces", labels="[badge]"))
     with pytest.raises(ConfigError, match="does not know badge"):
         open_redactor(site)
+
+
+def test_a_release_is_redacted_as_the_configuration_asks_with_a_model_that_is_loaded_late(
+    portrait: bytes, package_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    site = load_config(_site(tmp_path, package_of(FACES), kind="regions", model="faces"))
+    with contextlib.closing(ConfiguredRedactor(site)) as redactor:
+        assert redactor.how == "what the model faces found was painted over"
+        painted = (np.abs(decode(redactor.redact(portrait)).astype(int) - PAINT) <= 2).all(axis=2)
+        assert 0.02 < painted.mean() < 0.9, "regions, not the whole crop"
+
+
+def test_a_release_whose_model_is_gone_is_held_and_one_without_a_configuration_hides_most(
+    portrait: bytes, package_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    package = tmp_path / "faces"
+    shutil.copytree(package_of(FACES), package)
+    site = load_config(_site(tmp_path, package, kind="regions", model="faces"))
+    shutil.rmtree(package)
+    with (
+        contextlib.closing(ConfiguredRedactor(site)) as redactor,
+        pytest.raises(RedactionFailed, match="the redaction model cannot be used: "),
+    ):
+        redactor.redact(portrait)
+    with contextlib.closing(ConfiguredRedactor(None)) as redactor:
+        assert redactor.how == UNKNOWN
+        assert redactor.redact(portrait) == WholeBlur().redact(portrait)
+    blurs = ConfiguredRedactor(load_config(_site(tmp_path, package, kind="blur")))
+    assert (blurs.how, blurs.redact(portrait)) == (WHOLE, WholeBlur().redact(portrait))
 
 
 def test_without_a_word_about_it_the_whole_crop_is_blurred(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import pytest
 from edge_runtime.cli.main import run
 from edge_runtime.clock import SystemClock
 from edge_runtime.gate import CropFolder, Gate, PolicyFile
+from edge_runtime.gate.opening import UNKNOWN, WHOLE
+from edge_runtime.gate.places import note_configuration_place
 from edge_runtime.outbox import OutboxUnavailable
 from edge_runtime.outbox.client import OutboxClient
 from edge_runtime.protocol import DataClass, EventRecord, EvidenceMode, Reason
@@ -196,3 +198,35 @@ def test_a_person_reviews_what_is_held(
         outbox.status()
     assert "released_by_person" in gate_command("receipts")  # without the process: from its files
     assert json.loads(gate_command("list", "--json"))["total"] == 0
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_release_says_how_its_crop_was_redacted(
+    noted: bool,
+    state: StateDirectory,
+    process: Process,
+    client: OutboxClient,
+    now: Callable[..., EventRecord],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    process.start()
+    state.policy.write_text(POLICY)
+    site = tmp_path / "site.yaml"
+    site.write_text(
+        "models: {m: {package: nowhere}}\n"
+        "cameras: {dock: {source: {kind: synthetic}, model: m, data_class: internal}}\n"
+        "delivery: {}\n"
+    )
+    if noted:
+        note_configuration_place(state, site)
+    gate = _gate(state, client)
+    gate.start()
+    gate.write(now(severity="notice", evidence=put_crop(state.path / "ring", jpeg(4)).model_dump()))
+    assert gate.close(20.0)
+    (item,) = client.held(10)
+    words = ("--by", "Ada", "--reason", "seen", "--evidence", "redacted", "--state", str(state.path))
+    capsys.readouterr()
+    assert run(["gate", "release", item.key.hex(), *words]) == 0
+    how = WHOLE if noted else UNKNOWN
+    assert capsys.readouterr().out.startswith(f"released to fleet; {how}; decision ")

@@ -8,12 +8,16 @@ import pytest
 
 from edge_runtime.config import InvalidConfig
 from edge_runtime.config.sentences import MAX_FINDINGS
+from edge_runtime.gate.places import (
+    configuration_place,
+    note_configuration_place,
+    note_policy_place,
+    policy_place,
+)
 from edge_runtime.gate.policy_file import (
     MAX_FILE_BYTES,
     MAX_VALUES,
     PolicyFile,
-    note_policy_place,
-    policy_place,
     read_policy,
 )
 from edge_runtime.protocol import Reason
@@ -224,6 +228,10 @@ def test_commands_find_the_policy_of_the_gate(tmp_path: Path) -> None:
     (state.run / "policy.place").write_bytes(b"\xff")
     assert policy_place(state) == state.policy
     note_policy_place(StateDirectory(tmp_path / "none"), tmp_path)  # no state yet: nothing happens
+    assert configuration_place(state) is None
+    note_configuration_place(state, tmp_path / "site.yaml")
+    assert configuration_place(state) == tmp_path / "site.yaml"
+    assert {path.name for path in state.run.iterdir()} == {"policy.place", "configuration.place"}
 
 
 def test_a_file_that_breaks_its_reader_holds_everything(

@@ -31,6 +31,26 @@ def test_a_failed_write_leaves_the_old_content_and_nothing_else(
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_an_unfinished_file_has_the_name_that_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    real = os.fsync
+
+    def look(handle: int) -> None:
+        seen.extend(path.name for path in tmp_path.iterdir() if path.name != "a")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", look)
+    write_file(tmp_path / "a", b"new", 0o600, part=".a.part")
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+    assert seen == [".a.part"]
+    (tmp_path / ".b.part").touch()
+    with pytest.raises(FileExistsError):
+        write_file(tmp_path / "b", b"new", part=".b.part")
+
+
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "package"
     with staged_directory(target) as staged:

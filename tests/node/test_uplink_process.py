@@ -12,6 +12,7 @@ import yaml
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.gate.crops import store_crop
+from edge_runtime.gate.opening import WHOLE
 from edge_runtime.gate.receipts import approved_body
 from edge_runtime.node.delivery import state_of
 from edge_runtime.node.uplink_process import hands
@@ -107,7 +108,7 @@ def test_a_release_from_afar_lets_go_what_policy_lets_and_no_more(loaded: Loaded
         assert not given.review(command(CommandKind.RELEASE_HELD, item=KEY.hex())).done
         assert not given.review(command(CommandKind.REPORT_HEALTH, item=KEY.hex(), note="x")).done
         wish = command(CommandKind.RELEASE_HELD, item=KEY.hex(), note="seen", evidence="redacted")
-        assert given.review(wish).done
+        assert given.review(wish).text == f"released; {WHOLE}"
         status = client.status()
         assert (status.held, status.ledger.queued) == (0, 1)
         (queued,) = client.lease(1, 100_000)

@@ -161,7 +161,7 @@ def test_a_crop_whose_writer_was_killed_is_swept_as_well(
     class Killed(BaseException):
         pass
 
-    def kill(*_: object) -> None:
+    def kill(*_: object, **__: object) -> None:
         raise Killed
 
     state = StateDirectory(tmp_path / "state").ensure()
