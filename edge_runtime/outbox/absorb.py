@@ -36,7 +36,7 @@ def absorb(tx: Transaction, memory: Database, books: Books, memory_now_ms: int) 
     for key, severity, deadline, tries, evidence, body in memory.execute(
         "SELECT key, severity, deadline, tries, evidence, body FROM queue ORDER BY severity DESC, seq"
     ):
-        if key in tx.known or make_room(tx, len(body) + ROW_OVERHEAD, severity) is not None:
+        if key in tx.known.keys or make_room(tx, len(body) + ROW_OVERHEAD, severity) is not None:
             tx.books.evicted += 1
             continue
         queue_rows.insert(tx, key, severity, deadline - memory_now_ms, body, evidence=evidence, tries=tries)
@@ -69,7 +69,7 @@ def _copy_others(tx: Transaction, memory: Database, shift: int) -> None:
         if tx.database.changed():
             tx.books.evidence_bytes += size
     for key, receipt in memory.execute("SELECT key, receipt FROM decisions ORDER BY n"):
-        if key not in tx.known:
+        if key not in tx.known.keys:
             tx.decide(key, receipt)
     for row in memory.execute("SELECT key, seq, code, text, body FROM dead_letters ORDER BY n"):
         tx.database.execute(

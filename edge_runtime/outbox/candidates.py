@@ -4,7 +4,6 @@ A batch of puts at the byte limit evicts once for each of its events. Each evict
 it ended, and what the batch itself has queued takes its place in the order.
 """
 
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -13,7 +12,7 @@ from edge_runtime.outbox.database import Database
 Candidate = tuple[int, int, int, int, bytes | None]
 """severity, deadline, seq, length of the body, evidence."""
 
-_FIRST_PAGE, _LAST_PAGE = 4, 256
+_FIRST_PAGE, _LAST_PAGE = 2, 256
 _PAGE = (
     "SELECT severity, deadline, seq, length(body), evidence FROM queue WHERE (severity, deadline, seq) > (?, ?, ?) "
     "ORDER BY severity, deadline, seq LIMIT ?"
@@ -21,17 +20,11 @@ _PAGE = (
 
 
 class Candidates:
-    """Least severe first, then nearest to its deadline, then oldest.
+    """Least severe first, then nearest to its deadline, then oldest."""
 
-    Args:
-        database: with the transaction that these are of.
-        write_rows: brings the database up to what was inserted and deleted so far.
-    """
+    __slots__ = ("_complete", "_front", "_size", "_upto")
 
-    __slots__ = ("_complete", "_database", "_front", "_size", "_upto", "_write_rows")
-
-    def __init__(self, database: Database, write_rows: Callable[[], None]) -> None:
-        self._database, self._write_rows = database, write_rows
+    def __init__(self) -> None:
         self._front: list[Candidate] = []  # a heap of all that is left up to `_upto`
         self._upto = (-1, 0, 0)
         self._complete = False
@@ -42,15 +35,18 @@ class Candidates:
         if self._complete or candidate[:3] <= self._upto:
             heappush(self._front, candidate)
 
+    @property
+    def must_read(self) -> bool:
+        """Whether `read` has to be called before the next `take`."""
+        return not (self._front or self._complete)
+
     def take(self) -> Candidate | None:
         """The next one, which is not given again; None when there is none."""
-        if not self._front and not self._complete:
-            self._read()
         return heappop(self._front) if self._front else None
 
-    def _read(self) -> None:
-        self._write_rows()
-        page: list[Any] = self._database.execute(_PAGE, (*self._upto, self._size))
+    def read(self, database: Database) -> None:
+        """Read the next page from a database that holds all that was inserted and deleted so far."""
+        page: list[Any] = database.execute(_PAGE, (*self._upto, self._size))
         self._front = page
         heapify(self._front)
         self._complete = len(page) < self._size

@@ -173,8 +173,7 @@ class Engine:
             self._pending.clear()
             self._last_saved_ns = self._clock.monotonic_ns()
         self.books = tx.books
-        for action in tx.on_commit:
-            action()
+        tx.committed()
         for sha256 in tx.gone_files:
             self._delete_crop(sha256)
         self._on_commit()
@@ -183,19 +182,17 @@ class Engine:
         now = self.now_ms()
         self.leases.wake(now)
         self._database.execute("BEGIN IMMEDIATE")
+        limits = self._volatile_settings if self.volatile else self.settings
         return Transaction(
             self._database,
             self.books.copy(),
             self.leases,
             self._known,
-            self._limits(),
+            limits,
             now,
-            tight=self.tight,
-            volatile=self.volatile,
+            self.tight,
+            self.volatile,
         )
-
-    def _limits(self) -> OutboxSettings:
-        return self._volatile_settings if self.volatile else self.settings
 
     def _recover(self, fault: DatabaseFault, jobs: list[Job[Any]]) -> None:
         """After a refused commit nothing of it is kept; what helps depends on the fault."""

@@ -3,19 +3,13 @@
 from edge_runtime.outbox.candidates import Candidate, Candidates
 from edge_runtime.outbox.records import NotAccepted
 from edge_runtime.outbox.schema import ROW_OVERHEAD
-from edge_runtime.outbox.transaction import CRITICAL, Transaction
+from edge_runtime.outbox.transaction import Transaction
 from edge_runtime.protocol.vocabulary import Fate
 
 
 def make_room(tx: Transaction, size: int, severity: int) -> NotAccepted | None:
     """Evict what a newcomer of so many bytes may push out; why it cannot be accepted, if it cannot."""
-    books, quota = tx.books, tx.settings.quota_bytes
-    if tx.tight is not None:
-        quota = min(quota, tx.tight)
-    need = books.bytes + size - quota
-    if severity < CRITICAL:
-        share = int(quota * (1 - tx.settings.reserve_share))
-        need = max(need, books.bytes - books.critical_bytes + size - share)
+    need = tx.excess(size, severity)
     if need <= 0:
         return None
     victims = _victims(tx, need, severity)
@@ -39,10 +33,13 @@ def _victims(tx: Transaction, need: int, severity: int) -> list[Candidate] | Non
     What is on its way does not give way; who has what does not change while puts follow each other.
     """
     if tx.candidates is None:
-        tx.candidates = Candidates(tx.database, tx.write_rows)
+        tx.candidates = Candidates()
     candidates, owners = tx.candidates, tx.leases.owners
     found: list[Candidate] = []
     while need > 0:
+        if candidates.must_read:
+            tx.write_rows()
+            candidates.read(tx.database)
         candidate = candidates.take()
         if candidate is None:
             break

@@ -3,9 +3,10 @@
 from edge_runtime.outbox import evidence_rows, queue_rows
 from edge_runtime.outbox.eviction import why_full
 from edge_runtime.outbox.records import (
+    ACCEPTED,
+    DUPLICATE,
     HeldEntry,
     HeldItem,
-    Put,
     PutResult,
     Submission,
 )
@@ -17,8 +18,8 @@ _CHUNK = 500
 
 def hold(tx: Transaction, item: Submission) -> PutResult:
     """Keep one event for a person, giving up less severe or older ones of its own severity for it."""
-    if item.key in tx.known or tx.database.execute("SELECT 1 FROM held WHERE key = ?", (item.key,)):
-        return PutResult(Put.DUPLICATE, volatile=tx.volatile)
+    if item.key in tx.known.keys or tx.database.execute("SELECT 1 FROM held WHERE key = ?", (item.key,)):
+        return DUPLICATE[tx.volatile]
     size = len(item.body) + len(item.receipt) + ROW_OVERHEAD
     if not _make_room(tx, size, item.severity):
         return queue_rows.refuse(tx, why_full(tx))
@@ -33,7 +34,7 @@ def hold(tx: Transaction, item: Submission) -> PutResult:
     tx.books.held_bytes += size
     tx.counters["gate.held"] += 1
     tx.decide(item.key, item.receipt)
-    return PutResult(Put.ACCEPTED, volatile=tx.volatile)
+    return ACCEPTED[tx.volatile]
 
 
 def release(tx: Transaction, key: bytes, item: Submission) -> PutResult | None:
@@ -54,7 +55,7 @@ def drop(tx: Transaction, key: bytes, decision_key: bytes, receipt: bytes) -> bo
     """Give up a held event as a person decided; whether it was held."""
     if not _remove(tx, key, "dropped"):
         return False
-    if decision_key not in tx.known:
+    if decision_key not in tx.known.keys:
         tx.decide(decision_key, receipt)
     return True
 

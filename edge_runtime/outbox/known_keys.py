@@ -24,42 +24,29 @@ class KnownKeys:
 
     Attributes:
         limit: as given.
+        keys: whether one was submitted before.
+        order: the same, the oldest first.
         last: number of the newest decision.
         trimmed: what `last` was when the disk was last rid of older receipts.
     """
 
-    __slots__ = ("_keys", "_order", "last", "limit", "trimmed")
+    __slots__ = ("keys", "last", "limit", "order", "trimmed")
 
     def __init__(self, limit: int) -> None:
         self.limit, self.last, self.trimmed = limit, 0, 0
-        self._keys: set[bytes] = set()
-        self._order: deque[bytes] = deque()
-
-    def __contains__(self, key: bytes) -> bool:
-        """Whether it was submitted before."""
-        return key in self._keys
-
-    def __len__(self) -> int:
-        """Number of keys."""
-        return len(self._order)
-
-    def add(self, key: bytes) -> int:
-        """A new decision; its number in the ring."""
-        self._keys.add(key)
-        self._order.append(key)
-        self.last += 1
-        return self.last
+        self.keys: set[bytes] = set()
+        self.order: deque[bytes] = deque()
 
     def take_back(self, number: int) -> None:
         """The newest `number` of them were not committed."""
         for _ in range(number):
-            self._keys.discard(self._order.pop())
+            self.keys.discard(self.order.pop())
         self.last -= number
 
     def trim(self) -> None:
         """Forget what left the ring; called after a commit."""
-        for _ in range(len(self._order) - self.limit):
-            self._keys.discard(self._order.popleft())
+        for _ in range(len(self.order) - self.limit):
+            self.keys.discard(self.order.popleft())
 
     def load(self, database: Database) -> None:
         """Read the keys of a database that was just opened, in the order in which they leave the ring.
@@ -75,8 +62,8 @@ class KnownKeys:
         self.last = self.trimmed = max(self.last, decided[-1][0] if decided else 0)
 
     def _fill(self, queued: Iterable[bytes], decided: list[bytes]) -> None:
-        self._keys = set(decided)
-        self._order = deque(key for key in queued if key not in self._keys)
-        self._keys.update(self._order)
-        self._order.extend(decided)
+        self.keys = set(decided)
+        self.order = deque(key for key in queued if key not in self.keys)
+        self.keys.update(self.order)
+        self.order.extend(decided)
         self.trim()

@@ -22,6 +22,8 @@ from edge_runtime.outbox import (
 from edge_runtime.outbox.database import Connect, StandardDatabase
 from edge_runtime.outbox.engine import Engine
 from edge_runtime.outbox.records import (
+    ACCEPTED,
+    DUPLICATE,
     MAX_LEASE,
     MAX_LEASE_BYTES,
     MAX_LISTED,
@@ -113,7 +115,12 @@ class Outbox:
             return [PutResult(Put.NOT_ACCEPTED, NotAccepted.DRAINING) for _ in submissions]
 
         def accept(tx: Transaction) -> list[PutResult]:
-            return [_accept(tx, item) for item in submissions]
+            return [
+                queue_rows.enqueue(tx, item)
+                if item.kind is DecisionKind.SEND and not item.too_large
+                else _accept_other(tx, item)
+                for item in submissions
+            ]
 
         def refuse() -> tuple[list[PutResult], Counter[str]]:
             reason = NotAccepted.DISK_FULL
@@ -362,18 +369,16 @@ class Outbox:
         self._available = available
 
 
-def _accept(tx: Transaction, item: Submission) -> PutResult:
+def _accept_other(tx: Transaction, item: Submission) -> PutResult:
     if item.too_large:
         return queue_rows.refuse(tx, NotAccepted.TOO_LARGE)
-    if item.kind is DecisionKind.SEND:
-        return queue_rows.enqueue(tx, item)
     if item.kind is DecisionKind.HOLD:
         return held_rows.hold(tx, item)
-    if item.key in tx.known:
-        return PutResult(Put.DUPLICATE, volatile=tx.volatile)
+    if item.key in tx.known.keys:
+        return DUPLICATE[tx.volatile]
     tx.counters["gate.kept"] += 1
     tx.decide(item.key, item.receipt)
-    return PutResult(Put.ACCEPTED, volatile=tx.volatile)
+    return ACCEPTED[tx.volatile]
 
 
 def _reject(tx: Transaction, receipt: Receipt) -> Counter[str]:

@@ -1,11 +1,13 @@
 """Rows of the queue: enqueue, settle, expire. Each function is a part of one transaction."""
 
-import zlib
+from zlib import crc32
 
 from edge_runtime.outbox import evidence_rows
 from edge_runtime.outbox.decision_rows import add_dead_letter
 from edge_runtime.outbox.eviction import make_room
 from edge_runtime.outbox.records import (
+    ACCEPTED,
+    DUPLICATE,
     MAX_TTL_NS,
     NotAccepted,
     Put,
@@ -37,21 +39,23 @@ _PAST = "FROM queue WHERE severity IN (0, 1, 2, 3) AND deadline <= ?"
 
 def row_crc(key: bytes, severity: int, deadline: int, body: bytes) -> int:
     """Checksum by which a row is trusted when its file is damaged."""
-    return zlib.crc32(body, zlib.crc32(key + b"%d,%d" % (severity, deadline)))
+    return crc32(body, crc32(key + b"%d,%d" % (severity, deadline)))
 
 
 def enqueue(tx: Transaction, item: Submission) -> PutResult:
     """Queue one event, giving up less severe or older ones of its own severity where the quota asks for it."""
-    if item.key in tx.known:
-        return PutResult(Put.DUPLICATE, volatile=tx.volatile)
-    size = len(item.body) + ROW_OVERHEAD
-    refusal = make_room(tx, size, item.severity)
-    if refusal is not None:
-        return refuse(tx, refusal)
-    insert(tx, item.key, item.severity, ttl_ms(item.ttl_ns), item.body, evidence=evidence_rows.add(tx, item))
-    tx.decide(item.key, item.receipt)
+    key, severity, body = item.key, item.severity, item.body
+    if key in tx.known.keys:
+        return DUPLICATE[tx.volatile]
+    if tx.excess(len(body) + ROW_OVERHEAD, severity) > 0:
+        refusal = make_room(tx, len(body) + ROW_OVERHEAD, severity)
+        if refusal is not None:
+            return refuse(tx, refusal)
+    evidence = None if item.evidence is None else evidence_rows.add(tx, item)
+    insert(tx, key, severity, ttl_ms(item.ttl_ns), body, evidence=evidence)
+    tx.decide(key, item.receipt)
     tx.books.accepted += 1
-    return PutResult(Put.ACCEPTED, volatile=tx.volatile)
+    return ACCEPTED[tx.volatile]
 
 
 def insert(
@@ -63,19 +67,17 @@ def insert(
     *,
     evidence: bytes | None,
     tries: int = 0,
-) -> int:
-    """Add a row under the next sequence number, which it returns; the caller has made room and counts it."""
-    books, deadline = tx.books, tx.now_ms + left_ms
-    seq = books.next
-    crc, size = row_crc(key, severity, deadline, body), len(body) + ROW_OVERHEAD
-    tx.insert((seq, key, severity, tx.now_ms, deadline, tries, evidence, crc, body))
-    tx.leases.can_hand_out(severity, deadline, seq)
+) -> None:
+    """Add a row under the next sequence number; the caller has made room and counts it."""
+    books, now, size = tx.books, tx.now_ms, len(body) + ROW_OVERHEAD
+    seq, deadline = books.next, now + left_ms
+    crc = crc32(body, crc32(key + b"%d,%d" % (severity, deadline)))  # as `row_crc`
+    tx.insert((seq, key, severity, now, deadline, tries, evidence, crc, body))
     books.next = seq + 1
     books.queued += 1
     books.bytes += size
     if severity == CRITICAL:
         books.critical_bytes += size
-    return seq
 
 
 def refuse(tx: Transaction, reason: NotAccepted) -> PutResult:
@@ -86,7 +88,9 @@ def refuse(tx: Transaction, reason: NotAccepted) -> PutResult:
 
 def ttl_ms(ttl_ns: int) -> int:
     """Time to live in whole milliseconds, at least 0, at most what a row may wait."""
-    return min(max(0, ttl_ns), MAX_TTL_NS) // 1_000_000
+    if 0 <= ttl_ns <= MAX_TTL_NS:
+        return ttl_ns // 1_000_000
+    return 0 if ttl_ns < 0 else MAX_TTL_NS // 1_000_000
 
 
 def settle_ranges(tx: Transaction, receipt: Receipt) -> tuple[int, bool]:

@@ -138,6 +138,11 @@ class PutResult:
         return self.outcome is not Put.NOT_ACCEPTED
 
 
+ACCEPTED = (PutResult(Put.ACCEPTED), PutResult(Put.ACCEPTED, volatile=True))
+DUPLICATE = (PutResult(Put.DUPLICATE), PutResult(Put.DUPLICATE, volatile=True))
+"""The two usual answers, on the disk and in memory only: made once, not for every event."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedItem:
     """One leased event.

@@ -17,7 +17,8 @@ class OutboxSettings(BaseModel):
         held_quota_bytes: the same for what waits for a person.
         evidence_quota_bytes: crops that wait for a person or an upload.
         reserve_share: part of the quota that only critical events may use, 0 to 0.9.
-        ballast_bytes: a file that is given up when the disk is full, so that deletes and the ledger still fit.
+        ballast_bytes: a file that is given up when the disk is full, so that deletes and the ledger still fit. The
+            log may be as long: with 4 MiB it is put back to its beginning after 1,000 pages.
         expiry_period_s: how often expired events are looked for.
         evidence_keep_s: a crop that was not uploaded for so long is given up.
         decisions_kept: newest decision receipts that are kept; also how far back duplicates are recognised. At
@@ -40,7 +41,7 @@ class OutboxSettings(BaseModel):
     held_quota_bytes: Bytes = 16 * _MIB
     evidence_quota_bytes: Bytes = 256 * _MIB
     reserve_share: Share = 0.1
-    ballast_bytes: Annotated[int, Field(ge=0, le=64 * _MIB)] = _MIB
+    ballast_bytes: Annotated[int, Field(ge=0, le=64 * _MIB)] = 4 * _MIB
     expiry_period_s: Annotated[float, Field(ge=0.05, le=60)] = 1.0
     evidence_keep_s: Annotated[float, Field(ge=1, le=400 * 86400)] = 7 * 86400.0
     decisions_kept: Annotated[int, Field(ge=1024, le=1_000_000)] = 10_000

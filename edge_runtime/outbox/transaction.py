@@ -64,6 +64,8 @@ class Transaction:
     copy_books: bool = False
     saved: bool = False
     candidates: Candidates | None = None
+    _quota: int = 0
+    _share: int = 0
     _new: dict[int, Row] = field(default_factory=dict)
     _deleted: list[tuple[int]] = field(default_factory=list)
     _decisions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
@@ -71,16 +73,32 @@ class Transaction:
     _ended: list[int] = field(default_factory=list)
     _keys_added: int = 0
 
+    def __post_init__(self) -> None:
+        quota = self.settings.quota_bytes
+        self._quota = quota if self.tight is None else min(quota, self.tight)
+        self._share = int(self._quota * (1 - self.settings.reserve_share))
+
     @property
     def changed(self) -> bool:
         """Whether a job that only meant to read gave something up."""
         return bool(self._ended or self.counters)
 
+    def excess(self, size: int, severity: int) -> int:
+        """Bytes that must give way before so many more fit below the quota; 0 or less when they fit."""
+        books = self.books
+        need = books.bytes + size - self._quota
+        if severity < CRITICAL:
+            need = max(need, books.bytes - books.critical_bytes + size - self._share)
+        return need
+
     def insert(self, row: Row) -> None:
-        """Add a row of the queue; it begins with seq, key, severity, added, deadline, tries, evidence."""
-        self._new[row[0]] = row
+        """Add a row of the queue: seq, key, severity, added, deadline, tries, evidence, crc, body."""
+        seq, severity, deadline = row[0], row[2], row[4]
+        self._new[seq] = row
+        if deadline < self.leases.scan_from[severity][0]:
+            self.leases.can_hand_out(severity, deadline, seq)
         if self.candidates is not None:
-            self.candidates.add((row[2], row[4], row[0], len(row[8]), row[6]))
+            self.candidates.add((severity, deadline, seq, len(row[8]), row[6]))
 
     def delete(self, seqs: Sequence[int]) -> None:
         """Delete rows of the queue; `end` counts them."""
@@ -90,7 +108,11 @@ class Transaction:
 
     def decide(self, key: bytes, receipt: bytes) -> None:
         """Keep a decision's receipt in the ring. Without a receipt the key alone is kept."""
-        self._decisions.append((self.known.add(key), key, receipt))
+        known = self.known
+        known.keys.add(key)
+        known.order.append(key)
+        known.last += 1
+        self._decisions.append((known.last, key, receipt))
         self._keys_added += 1
 
     def end(self, rows: Sequence[EndingRow], fate: Fate, *, known_to_server: bool = False) -> int:
@@ -151,15 +173,19 @@ class Transaction:
         if self.counters:
             self.database.execute_many(_COUNT, list(self.counters.items()))
             self.counters.clear()
-        if self._ended:
-            ended = self._ended
-            self.on_commit.append(lambda: self.leases.end(ended))
-        if self._keys_added:
-            self.on_commit.append(self.known.trim)
         save_books(self.database, self.books)
         if self.copy_books:
             save_books(self.database, self.books, COPY)
         self.saved = True
+
+    def committed(self) -> None:
+        """Follow in memory what is durable now."""
+        if self._ended:
+            self.leases.end(self._ended)
+        if self._keys_added:
+            self.known.trim()
+        for action in self.on_commit:
+            action()
 
     def undo(self) -> None:
         """Take back what was changed in memory: nothing of it was committed."""
