@@ -5,7 +5,7 @@ from datetime import datetime
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.policy import BudgetBook
-from edge_runtime.protocol import DecisionKind, EventTime, Reason, WireError
+from edge_runtime.protocol import DecisionKind, Reason, WireError
 from edge_runtime.protocol.decision import DecisionReceipt
 
 MOST = 20_000
@@ -29,10 +29,12 @@ def last_hour(decisions: Callable[[int, int], Sequence[bytes]], clock: Clock) ->
         OutboxError: the outbox is away.
     """
     found: list[bytes] = []
+    ages = _Ages(clock)
     while len(found) < MOST:
         page = decisions(_PAGE, len(found))
         found += page
-        if len(page) < _PAGE or _is_older(page[-1], clock):
+        oldest = [ages.of(receipt) for raw in page if (receipt := _decode(raw)) is not None][-1:]
+        if len(page) < _PAGE or any(age > _HOUR_NS for age in oldest):
             break
     return found
 
@@ -43,8 +45,7 @@ def recall(book: BudgetBook, receipts: Sequence[bytes], clock: Clock) -> None:
     Args:
         book: nothing was asked of it yet.
         receipts: encoded, newest first.
-        clock: dates them. One of an earlier boot is dated by the wall clock where that was right both times, else
-            it is not counted: it may be of last year.
+        clock: dates them; see `_Ages` for those of earlier boots.
     """
     now = clock.boottime_ns()
     for receipt, age_ns in reversed(list(_lately(receipts, clock))):
@@ -58,31 +59,43 @@ def recall(book: BudgetBook, receipts: Sequence[bytes], clock: Clock) -> None:
             book.coalesced(receipt.permit, where, receipt.event, at)
 
 
-def _is_older(raw: bytes, clock: Clock) -> bool:
-    receipt = _decode(raw)
-    age = None if receipt is None else _age_ns(receipt.at, clock)
-    return age is not None and age > _HOUR_NS
-
-
 def _lately(receipts: Sequence[bytes], clock: Clock) -> Iterator[tuple[DecisionReceipt, int]]:
+    ages = _Ages(clock)
     for raw in receipts:
         receipt = _decode(raw)
-        age = None if receipt is None else _age_ns(receipt.at, clock)
-        if receipt is not None and age is not None and 0 <= age <= _HOUR_NS:
+        if receipt is not None and (age := ages.of(receipt)) <= _HOUR_NS:
             yield receipt, age
 
 
-def _age_ns(at: EventTime, clock: Clock) -> int | None:
-    wall = clock.wall()
-    if at.boot_id == wall.boot_id:
-        return clock.monotonic_ns() - at.monotonic_ns
-    if not (at.synced and wall.synced):
-        return None
-    try:
-        then = datetime.fromisoformat(at.wall.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return wall.unix_ns - int(then.timestamp() * NS_PER_S)
+class _Ages:
+    """Ages of decisions, asked of the newest first and then of each older one.
+
+    One of this boot is dated by the monotonic clock, one of an earlier boot by the wall clock where that was right
+    both times. Any other is taken to be as young as it can be: its boot lasted at least as long as the monotonic
+    clock had run at its last decision, and all boots since have lasted too. Right after a reboot that may be just
+    now: a device whose clock nobody sets must not spend an hour's budget anew with each reboot.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._now_ns, self._wall = clock.monotonic_ns(), clock.wall()
+        self._boot = self._wall.boot_id
+        self._top_ns = self._now_ns
+        self._since_ns = 0
+
+    def of(self, receipt: DecisionReceipt) -> int:
+        """Nanoseconds, at least 0."""
+        at = receipt.at
+        if at.boot_id != self._boot:
+            self._since_ns += self._top_ns
+            self._boot, self._top_ns = at.boot_id, at.monotonic_ns
+        least = self._since_ns + max(0, self._top_ns - at.monotonic_ns)
+        if at.boot_id == self._wall.boot_id or not (at.synced and self._wall.synced):
+            return least
+        try:
+            then = datetime.fromisoformat(at.wall.replace("Z", "+00:00"))
+        except ValueError:
+            return least
+        return max(least, self._wall.unix_ns - int(then.timestamp() * NS_PER_S))
 
 
 def _decode(raw: bytes) -> DecisionReceipt | None:

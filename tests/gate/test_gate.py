@@ -438,9 +438,7 @@ def test_a_thousand_kept_events_hide_nothing_that_was_sent_before_them(bench: Be
     assert _restarted(bench)[-1] == (DecisionKind.HOLD, (Reason.EVENT_BUDGET_SPENT,))
 
 
-def test_after_a_reboot_decisions_are_dated_by_a_clock_that_was_right(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_reboot_decisions_are_dated_by_a_clock_that_was_right(bench: Bench) -> None:
     class Rebooted(FakeClock):
         def wall(self) -> WallLabel:
             return WallLabel(self.unix_ns, self.synced, "another-boot")
@@ -451,7 +449,23 @@ def test_after_a_reboot_decisions_are_dated_by_a_clock_that_was_right(
     right = Rebooted(now_ns=5 * NS_PER_S, unix_ns=bench.clock.unix_ns)
     bench.clock = right
     assert _restarted(bench)[-1] == (DecisionKind.HOLD, (Reason.EVENT_BUDGET_SPENT,))
-    bench.clock = Rebooted(now_ns=5 * NS_PER_S, unix_ns=0, synced=False)
+
+
+def test_after_a_reboot_without_a_clock_that_is_right_nothing_is_given_back_before_its_hour(
+    bench: Bench,
+) -> None:
+    class Rebooted(FakeClock):
+        def wall(self) -> WallLabel:
+            return WallLabel(self.unix_ns, synced=False, boot_id="another-boot")
+
+    for _ in range(2):
+        assert _restarted(bench)[-1][0] is DecisionKind.SEND
+        bench.clock.pass_s(60)
+    bench.clock = Rebooted(now_ns=5 * NS_PER_S, unix_ns=0)
+    assert _restarted(bench)[-1] == (DecisionKind.KEEP, (Reason.COALESCED,)), "it may have been just now"
+    bench.clock = Rebooted(now_ns=45 * NS_PER_S, unix_ns=0)
+    assert _restarted(bench)[-1] == (DecisionKind.HOLD, (Reason.EVENT_BUDGET_SPENT,))
+    bench.clock = Rebooted(now_ns=3700 * NS_PER_S, unix_ns=0)
     assert _restarted(bench)[-1][0] is DecisionKind.SEND
 
 
