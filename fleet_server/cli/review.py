@@ -28,6 +28,7 @@ Wait = Annotated[
     typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="Wait so long for the device's answer."),
 ]
 _POLL_S = 0.25
+_LISTED = 1000
 
 
 class Evidence(str, Enum):
@@ -59,6 +60,8 @@ def list_(
         (_row(entry, now) for entry in found),
         "nothing is held that the fleet may know of",
     )
+    if len(found) >= _LISTED:
+        say(f"the {_LISTED} that end first; --device shows those of one device")
 
 
 @app.command()
@@ -138,7 +141,7 @@ def _found(client: FleetClient, item: str, device: str | None) -> Any:
 
 def _held(client: FleetClient, device: str | None) -> list[Any]:
     only = None if device is None else whole_device(client, device)
-    return list(client.get("/v1/held", device=only, limit=1000)["held"])
+    return list(client.get("/v1/held", device=only, limit=_LISTED)["held"])
 
 
 def _row(entry: Any, now_ms: int) -> tuple[object, ...]:

@@ -18,6 +18,8 @@ COMMAND_LIFE_MS = 60 * 60 * 1000
 MAX_WAITING = 1000
 """Commands of one device that may wait to be sent."""
 
+_READ_AT_ONCE = 500
+
 
 class TooManyCommands(Exception):
     """So many commands wait for a device that no more are taken."""
@@ -70,7 +72,7 @@ def held(
     if key is not None:
         query = query.where(HeldRow.key == key)
     rows = list(session.scalars(query.limit(limit)))
-    states = _command_states(session, {row.device for row in rows})
+    states = _command_states(session, {(row.device, row.key) for row in rows})
     return [
         HeldEntry(
             row.device,
@@ -149,26 +151,37 @@ def command(session: Session, command_id: str) -> SentCommand | None:
     return None if row is None else _sent(row)
 
 
-def _command_states(session: Session, devices: set[str]) -> dict[tuple[str, str], str]:
-    """The newest command about each item of these devices."""
-    rows = session.scalars(
-        select(CommandRow)
+def _command_states(session: Session, items: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """State of the newest command about each of these items, by device and key; none for those nobody asked about.
+
+    A command's item is in its body, so commands are read from the newest on until every item is met, or to the end:
+    retention bounds them.
+    """
+    rows = session.execute(
+        select(CommandRow.device, CommandRow.state, CommandRow.body)
         .where(
-            CommandRow.device.in_(devices),
+            CommandRow.device.in_({device for device, _ in items}),
             CommandRow.kind.in_((CommandKind.RELEASE_HELD.value, CommandKind.DROP_HELD.value)),
         )
-        .order_by(CommandRow.issued_ms.desc())
-        .limit(MAX_WAITING)
+        .order_by(CommandRow.issued_ms.desc(), CommandRow.id.desc())
+        .execution_options(yield_per=_READ_AT_ONCE)
     )
     states: dict[tuple[str, str], str] = {}
-    for row in rows:
-        try:
-            item = Command.decode(row.body).item
-        except WireError:
-            continue
-        if item is not None:
-            states.setdefault((row.device, item), row.state)
+    for device, state, body in rows:
+        item = _item_of(body)
+        if item is not None and (device, item) in items:
+            states.setdefault((device, item), state)
+            if len(states) == len(items):
+                rows.close()
+                break
     return states
+
+
+def _item_of(body: bytes) -> str | None:
+    try:
+        return Command.decode(body).item
+    except WireError:
+        return None
 
 
 def _item(row: HeldRow) -> HeldItem | None:

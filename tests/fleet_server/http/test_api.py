@@ -5,11 +5,14 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from edge_runtime.protocol.delivery import Ledger
+from edge_runtime.protocol.operation import CommandKind
 from fleet_server.authority import CertificateFiles, ensure_server_certificate
 from fleet_server.http.services import Readiness
-from fleet_server.operators import Role
+from fleet_server.operators import Role, review
+from fleet_server.storage.device_tables import CommandRow
 from tests.rigs.deliveries import WALL_MS, DeviceRig
 from tests.rigs.fleet_api import FleetApi
 
@@ -130,6 +133,23 @@ def test_a_held_item_is_released_once_with_a_name_and_a_reason(api: FleetApi) ->
     assert audit[0]["detail"] == {"command": command["id"], "item": key, **wish}
     api.clock.advance(3600)
     assert approver.get("/v1/held").json()["held"] == []
+
+
+def test_what_was_asked_about_an_item_is_known_however_much_was_asked_since(api: FleetApi) -> None:
+    api.add_device("dock-1")
+    asked, unasked = api.hold("dock-1", 2)
+    with api.write() as session:
+        first = review.send(session, api.clock, "dock-1", CommandKind.DROP_HELD, "anna", item=asked, note="x")
+        session.execute(update(CommandRow).values(state="failed"))
+        for number in range(2100):
+            if number % 100 == 0:
+                api.clock.advance(0.1)
+                session.execute(update(CommandRow).where(CommandRow.id != first.id).values(state="done"))
+            review.send(
+                session, api.clock, "dock-1", CommandKind.DROP_HELD, "anna", item=f"{number:032x}", note="x"
+            )
+    listed = api.client(Role.VIEWER).get("/v1/held").json()["held"]
+    assert {entry["key"]: entry["command"] for entry in listed} == {asked: "failed", unasked: None}
 
 
 def test_what_nobody_holds_cannot_be_released_nor_of_a_device_that_is_out(api: FleetApi) -> None:
