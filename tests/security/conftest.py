@@ -18,7 +18,7 @@ def postgres() -> Iterator[PostgresCluster]:
     yield from postgres_cluster()
 
 
-@pytest.fixture(scope="session", params=["nats", "mosquitto"])
+@pytest.fixture(scope="session", params=["nats", pytest.param("mosquitto", marks=pytest.mark.trial)])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A running server that is to stay up whatever is done to it."""
     folder = tmp_path_factory.mktemp(f"attacked-{request.param}")
