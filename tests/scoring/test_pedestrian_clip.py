@@ -148,6 +148,7 @@ def test_average_precision_of_persons(onnx_models: Path, media: Path, people: Ro
 
 
 @pytest.mark.trial
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_identities_against_the_other_tracker(
     settings: str, detect: Detect, people: Rows, tmp_path: Path
