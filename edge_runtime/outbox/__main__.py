@@ -5,6 +5,7 @@ Exit codes: 0 ended cleanly, 1 it could not own or serve the outbox, 2 its argum
 """
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,8 @@ def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
     get_logger().info("outbox ready", state=status.state.value, queued=status.ledger.queued)
     for sentence in status.sentences:
         get_logger().warning("outbox not healthy", why=sentence)
+    gc.collect()
+    gc.freeze()  # what was imported lives as long as the process: the collector need not walk through it again
     _say_ready()
     signal.sigwait(_SIGNALS)
     outbox.drain()

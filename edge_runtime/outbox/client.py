@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from edge_runtime.clock import Clock
 from edge_runtime.outbox.calls import signature
-from edge_runtime.outbox.frames import FrameError, encode_frame, has_left, read_frame
+from edge_runtime.outbox.frames import FrameError, FrameStream, encode_frame
+from edge_runtime.outbox.packing import CallError
 from edge_runtime.outbox.records import (
     DeadLetter,
     EvidenceDue,
@@ -50,7 +51,7 @@ class OutboxClient:
 
     def __init__(self, path: Path, clock: Clock, timeout_s: float = 5.0) -> None:
         self._path, self._clock, self._timeout_s = Path(path), clock, timeout_s
-        self._connection: socket.socket | None = None
+        self._stream: FrameStream | None = None
         self._turn = threading.Lock()
 
     def put(self, submissions: Sequence[Submission]) -> list[PutResult]:
@@ -144,7 +145,7 @@ class OutboxClient:
 
     def _call(self, method: str, extra_s: float = 0.0, **arguments: Any) -> Any:
         how = signature(method)
-        given = {name: how.arguments[name].dump_python(value) for name, value in arguments.items()}
+        given = {name: how.arguments[name].pack(value) for name, value in arguments.items()}
         frame = encode_frame([method, given])
         with self._turn:
             try:
@@ -153,20 +154,17 @@ class OutboxClient:
                 self._disconnect()
                 why = getattr(error, "strerror", None) or str(error)
                 raise OutboxUnavailable(f"the outbox does not answer at {self._path}: {why}") from None
-        return _unwrap(how.answer.validate_python, reply)
+        return _unwrap(how.answer.unpack, reply)
 
     def _exchange(self, frame: bytes, extra_s: float) -> Any:
-        if self._connection is not None and has_left(self._connection):
+        if self._stream is not None and self._stream.has_left():
             self._disconnect()  # the process was restarted since the last call
-        if self._connection is None:
-            self._connection = self._connect()
-        self._connection.settimeout(self._timeout_s)
-        self._connection.sendall(frame)
-        return read_frame(
-            self._connection, self._clock, self._timeout_s, first_s=self._timeout_s + max(0.0, extra_s)
-        )
+        if self._stream is None:
+            self._stream = self._connect()
+        self._stream.send(frame, self._timeout_s)
+        return self._stream.read(self._timeout_s, first_s=self._timeout_s + max(0.0, extra_s))
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> FrameStream:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         connection.settimeout(self._timeout_s)
         try:
@@ -175,13 +173,14 @@ class OutboxClient:
         except OSError:
             connection.close()
             raise
-        return connection
+        connection.settimeout(None)
+        return FrameStream(connection, self._clock)
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
+        if self._stream is not None:
             with contextlib.suppress(OSError):
-                self._connection.close()
-            self._connection = None
+                self._stream.close()
+            self._stream = None
 
 
 def _unwrap(check: Any, reply: Any) -> Any:
@@ -195,5 +194,5 @@ def _unwrap(check: Any, reply: Any) -> Any:
         raise ValueError(str(value))
     try:
         return check(value)
-    except ValidationError as error:
-        raise OutboxError(f"the outbox answered something else: {error.error_count()} problems") from None
+    except (ValidationError, CallError):
+        raise OutboxError("the outbox answered something else than was asked") from None

@@ -13,9 +13,10 @@ from typing import Any
 
 from edge_runtime.clock import Clock
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.outbox.calls import OWNED, CallError, signature
-from edge_runtime.outbox.frames import FrameError, encode_frame, has_left, read_frame
+from edge_runtime.outbox.calls import OWNED, signature
+from edge_runtime.outbox.frames import FrameError, FrameStream, encode_frame
 from edge_runtime.outbox.outbox import Outbox
+from edge_runtime.outbox.packing import CallError
 from edge_runtime.outbox.records import OutboxError
 from edge_runtime.state import peer_uid, short_socket_path
 from edge_runtime.telemetry import get_logger
@@ -97,48 +98,48 @@ class OutboxServer:
         return True
 
     def _serve(self, connection: socket.socket) -> None:
+        stream = FrameStream(connection, self._clock)
         try:
             while not self._stopping.is_set():
-                self._answer(connection, read_frame(connection, self._clock, FRAME_S, first_s=None))
+                self._answer(stream, stream.read(FRAME_S, first_s=None))
         except (OSError, FrameError):
             pass  # it left, stalled, or spoke something else: its leases end below
         finally:
             with contextlib.suppress(EdgeRuntimeError):
-                self._outbox.unlease(owner=connection)
+                self._outbox.unlease(owner=stream)
             connection.close()
             with self._guard:
                 self._connections.pop(connection, None)
 
-    def _answer(self, connection: socket.socket, request: Any) -> None:
+    def _answer(self, stream: FrameStream, request: Any) -> None:
         try:
             method, given = request
             how = signature(str(method))
-            answer = self._call(connection, str(method), how.check(given))
-            reply = encode_frame(["ok", how.answer.dump_python(answer)])
+            answer = self._call(stream, str(method), how.check(given))
+            reply = encode_frame(["ok", how.answer.pack(answer)])
         except OutboxError as error:
             reply = encode_frame(["failed", str(error)])
         except (CallError, FrameError) as error:
             reply = encode_frame(["refused", str(error)])
         except (ValueError, TypeError, OverflowError) as error:  # SQLite takes no number beyond 64 bits
             reply = encode_frame(["refused", f"{type(error).__name__}: {error}"[:200]])
-        connection.settimeout(FRAME_S)
-        connection.sendall(reply)
+        stream.send(reply, FRAME_S)
 
-    def _call(self, connection: socket.socket, method: str, arguments: dict[str, Any]) -> Any:
+    def _call(self, stream: FrameStream, method: str, arguments: dict[str, Any]) -> Any:
         if method == "wait":
-            return self._wait(connection, arguments["timeout_s"])
+            return self._wait(stream, arguments["timeout_s"])
         if method in OWNED:
-            arguments["owner"] = connection
+            arguments["owner"] = stream
         return getattr(self._outbox, method)(**arguments)
 
-    def _wait(self, connection: socket.socket, timeout_s: float) -> bool:
+    def _wait(self, stream: FrameStream, timeout_s: float) -> bool:
         """As `Outbox.wait`, in slices: a client that died meanwhile must not keep its thread or its leases."""
         left = min(timeout_s, _MAX_WAIT_S)
         while not self._stopping.is_set():
             if self._outbox.wait(min(left, _WAIT_SLICE_S)):
                 return True
             left -= _WAIT_SLICE_S
-            if left <= 0 or has_left(connection):
+            if left <= 0 or stream.has_left():
                 break
         return False
 

@@ -1,0 +1,128 @@
+"""What every event passes through on the outbox's socket, as rows without names: submissions and leased items.
+
+Both sides are of one release: the outbox, the gate and the uplink are started from the same installation.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from edge_runtime.outbox.records import (
+    ACCEPTED,
+    EvidenceFile,
+    NotAccepted,
+    Put,
+    PutResult,
+    QueuedItem,
+    Submission,
+)
+from edge_runtime.protocol.vocabulary import DecisionKind
+
+_KINDS = {kind.value: kind for kind in DecisionKind}
+_WRONG = (ValueError, TypeError, KeyError)
+_INT64 = 1 << 63
+
+
+class CallError(ValueError):
+    """A call that cannot be made: no such method, or arguments that are not its own."""
+
+
+def pack_submissions(submissions: Sequence[Submission]) -> list[tuple[Any, ...]]:
+    """Rows of a put."""
+    return [
+        (
+            item.key,
+            item.kind.value,
+            item.severity,
+            item.ttl_ns,
+            item.body,
+            item.receipt,
+            None if item.evidence is None else (item.evidence.sha256, item.evidence.bytes),
+        )
+        for item in submissions
+    ]
+
+
+def unpack_submissions(rows: Any) -> list[Submission]:
+    """Submissions of a put's rows.
+
+    Raises:
+        CallError: they are none; the text holds no content.
+    """
+    try:
+        return [_submission(row) for row in _list(rows)]
+    except _WRONG:
+        raise CallError("wrong arguments: submissions") from None
+
+
+def _submission(row: Any) -> Submission:
+    key, kind, severity, ttl_ns, body, receipt, evidence = row
+    if not type(key) is type(body) is type(receipt) is bytes or not type(severity) is type(ttl_ns) is int:
+        raise TypeError
+    return Submission(
+        key, _KINDS[kind], severity, ttl_ns, body, receipt, None if evidence is None else _evidence(*evidence)
+    )
+
+
+def _evidence(sha256: Any, size: Any) -> EvidenceFile:
+    if type(sha256) is not str or type(size) is not int or size >= _INT64:
+        raise TypeError
+    return EvidenceFile(sha256, size)
+
+
+def pack_results(results: list[PutResult]) -> list[Any]:
+    """Answers to a put; the usual one is a bare True."""
+    usual = ACCEPTED[False]
+    return [
+        True if found is usual else (found.outcome, found.reason, found.volatile)  # msgpack writes the names
+        for found in results
+    ]
+
+
+def unpack_results(rows: Any) -> list[PutResult]:
+    """Answers of their rows.
+
+    Raises:
+        CallError: they are none.
+    """
+    try:
+        return [ACCEPTED[False] if row is True else _result(*row) for row in _list(rows)]
+    except _WRONG:
+        raise CallError("not the answers to a put") from None
+
+
+def _result(outcome: Any, reason: Any, volatile: Any) -> PutResult:
+    return PutResult(Put(outcome), None if reason is None else NotAccepted(reason), bool(volatile))
+
+
+def pack_items(items: list[QueuedItem]) -> list[tuple[Any, ...]]:
+    """Rows of a lease."""
+    return [
+        (item.key, item.seq, item.severity, item.left_ms, item.deadline_ms, item.tries, item.body)
+        for item in items
+    ]
+
+
+def unpack_items(rows: Any) -> list[QueuedItem]:
+    """Leased items of their rows.
+
+    Raises:
+        CallError: they are none.
+    """
+    try:
+        return [_item(row) for row in _list(rows)]
+    except _WRONG:
+        raise CallError("not leased items") from None
+
+
+def _item(row: Any) -> QueuedItem:
+    key, seq, severity, left_ms, deadline_ms, tries, body = row
+    numbers = type(seq) is type(severity) is type(left_ms) is type(tries) is int
+    if not numbers or not type(key) is type(body) is bytes or type(deadline_ms) not in (int, type(None)):
+        raise TypeError
+    return QueuedItem(key, seq, severity, left_ms, deadline_ms, tries, body)
+
+
+def _list(rows: Any) -> list[Any]:
+    if type(rows) is not list:
+        raise TypeError
+    return rows
