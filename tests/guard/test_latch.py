@@ -1,0 +1,195 @@
+"""The latch on disk: whole or as it was, after a kill between any two of the steps that write it."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_runtime.guard.conditions import Condition
+from edge_runtime.guard.latch import MAX_BYTES, LatchFile
+from edge_runtime.guard.memory import Latch, Record, State
+
+CLEAR = Record(None, (), "boot-1")
+LATCH = Latch("0123456789ab", State.SAFE, Condition.WORKER_HUNG.mask | Condition.ESTOP.mask, 5_000_000_000)
+LATCHED = Record(LATCH, (1, 5_000_000_000), "boot-1")
+
+
+@pytest.mark.parametrize("record", [CLEAR, LATCHED])
+def test_what_was_written_is_found(record: Record, tmp_path: Path) -> None:
+    file = LatchFile(tmp_path / "latch")
+    assert file.save(record, permitting=False)
+    found = LatchFile(tmp_path / "latch").find()
+    assert (found.record, found.why, found.missing) == (record, "", False)
+    assert (tmp_path / "latch").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_first_start_knows_nothing_and_says_that_it_is_the_first(tmp_path: Path) -> None:
+    found = LatchFile(tmp_path / "latch").find()
+    assert found.record is None
+    assert found.missing
+    assert "acknowledge" in found.why
+
+
+def test_a_guard_that_ended_while_motion_was_permitted_can_vouch_for_nothing(tmp_path: Path) -> None:
+    file = LatchFile(tmp_path / "latch")
+    file.save(CLEAR, permitting=True)
+    found = file.find()
+    assert found.record is None
+    assert not found.missing
+    assert "while motion was permitted" in found.why
+    file.save(CLEAR, permitting=False)
+    assert file.find().record == CLEAR
+
+
+@pytest.mark.parametrize("at", [0, 1, 40, 200, -2])
+def test_one_wrong_byte_is_noticed(at: int, tmp_path: Path) -> None:
+    path = tmp_path / "latch"
+    LatchFile(path).save(LATCHED, permitting=False)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    found = LatchFile(path).find()
+    assert found.record is None
+    assert "damaged" in found.why
+
+
+@given(data=st.one_of(st.binary(max_size=200), st.recursive(st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["content", "crc", "format", "latch", "boot_id", "latches_ns", "permitting"]), inner),
+    max_leaves=12).map(lambda value: json.dumps(value).encode())))  # fmt: skip
+def test_whatever_lies_there_is_read_without_an_error(
+    data: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "anything"
+    path.write_bytes(data)
+    assert LatchFile(path).find().record is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"permitting": 1},
+        {"boot_id": 7},
+        {"latches_ns": [-1]},
+        {"latches_ns": [1.5]},
+        {"latch": {"id": "", "state": "SAFE", "causes": [], "since_ns": 1}},
+        {"latch": {"id": "a", "state": "NOMINAL", "causes": [], "since_ns": 1}},
+        {"latch": {"id": "a", "state": "SAFE", "causes": ["bad mood"], "since_ns": 1}},
+        {"latch": {"id": "a", "state": "SAFE", "causes": [], "since_ns": True}},
+    ],
+)
+def test_a_right_checksum_makes_nonsense_no_record(change: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "latch"
+    LatchFile(path).save(LATCHED, permitting=False)
+    content = json.loads(path.read_bytes())["content"] | change
+    crc = zlib.crc32(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+    path.write_text(json.dumps({"content": content, "crc": crc}))
+    assert LatchFile(path).find().record is None
+
+
+def test_a_file_that_is_too_long_or_unreadable_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "latch"
+    path.write_bytes(b" " * (MAX_BYTES + 1))
+    assert LatchFile(path).find().record is None
+    path.unlink()
+    path.mkdir()
+    assert "cannot be read" in LatchFile(path).find().why
+
+
+def test_a_disk_that_takes_nothing_is_said_and_what_was_there_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = LatchFile(tmp_path / "latch")
+    assert file.save(CLEAR, permitting=True)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert not file.save(LATCHED, permitting=False)
+    assert file.trouble is not None
+    assert "No space" in file.trouble
+    assert LatchFile(tmp_path / "latch").find().record is None, (
+        "the file still says that motion was permitted"
+    )
+    assert file.save(LATCHED, permitting=False)
+    assert file.trouble is None
+
+
+def test_what_is_there_already_costs_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = LatchFile(tmp_path / "latch")
+    file.save(LATCHED, permitting=False)
+
+    def never(_descriptor: int) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(os, "fsync", never)
+    assert file.save(LATCHED, permitting=False)
+
+
+_KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    from edge_runtime.guard.latch import LatchFile
+    from edge_runtime.guard.memory import Record
+    from tests.guard.test_latch import CLEAR, LATCHED
+
+    path, at = Path(sys.argv[1]), int(sys.argv[2])
+    file = LatchFile(path)
+    file.save(CLEAR, permitting=True)
+    steps = 0
+
+    def counted(event, _arguments):  # every audited call of the interpreter is a step
+        global steps
+        if event in ("open", "os.rename", "os.chmod", "os.remove") or event == "fsync":
+            steps += 1
+            if steps == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    real = os.fsync
+    def fsync(descriptor):
+        counted("fsync", ())
+        real(descriptor)
+        counted("fsync", ())
+    os.fsync = fsync
+    sys.addaudithook(counted)
+    file.save(LATCHED, permitting=False)
+    print(steps)
+"""
+
+
+def test_a_kill_between_any_two_steps_leaves_a_file_that_permits_nothing(tmp_path: Path) -> None:
+    outcomes, at = [], 0
+    while True:
+        at += 1
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(_KILLED), str(folder / "latch"), str(at)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        record = LatchFile(folder / "latch").find().record
+        assert record in (None, LATCHED), (
+            "before the rename motion was permitted, so nobody can say; then it is latched"
+        )
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        outcomes.append(record)
+    assert record == LATCHED
+    assert outcomes.count(None) >= 3
+    assert outcomes.count(LATCHED) >= 1
+    assert int(done.stdout) == len(outcomes), "each step was killed once"
