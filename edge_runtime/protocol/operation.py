@@ -62,6 +62,10 @@ class CameraHealth(WireRecord):
     age_ms: Annotated[float, Field(ge=0)]
 
 
+TWO_PLACES = "another client seems to use this device's identity"
+"""Sentence of a device's health that the server looks for: somebody has a copy of its key."""
+
+
 class Health(WireRecord):
     """Sent regularly and on change; the newest replaces the others.
 

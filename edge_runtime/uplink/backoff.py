@@ -14,6 +14,9 @@ from edge_runtime.clock import NS_PER_S
 
 _MAX_EXPONENT = 32
 
+ALARM_S = 3600
+"""So long after the last takeover the alarm stays in health."""
+
 
 class Ending(str, Enum):
     """How an attempt or a session ended.
@@ -68,6 +71,7 @@ class Reconnect:
     Attributes:
         quarrel: another client seems to use this device's identity; cleared by a stable session.
         failures: in a row.
+        takeovers: how often it was kicked by another client, as far as it can tell, since the process began.
     """
 
     def __init__(self, settings: ReconnectSettings, rng: random.Random) -> None:
@@ -76,6 +80,16 @@ class Reconnect:
         self._kicks: deque[int] = deque(maxlen=max(1, settings.kicks))
         self.failures = 0
         self.quarrel = False
+        self.takeovers = 0
+        self._alarm_ns: int | None = None
+
+    def alarm(self, now_ns: int) -> bool:
+        """Whether somebody must look: there is a quarrel, or there was one within `ALARM_S`.
+
+        Two machines with one identity take turns, and each turn may be long enough to look stable.
+        """
+        lately = self._alarm_ns is not None and now_ns - self._alarm_ns <= ALARM_S * NS_PER_S
+        return self.quarrel or lately
 
     def wait_s(self, ending: Ending, lived_s: float, now_ns: int) -> float:
         """Seconds until the next attempt.
@@ -98,6 +112,8 @@ class Reconnect:
             self.failures += 1
         if self._is_quarrel(ending, lived_s, now_ns):
             self.quarrel = True
+            self.takeovers += 1
+            self._alarm_ns = now_ns
             wait = self._rng.uniform(settings.quarrel_s, 2.0 * settings.quarrel_s)
         return wait
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.protocol.delivery import PresenceState, Receipt
+from edge_runtime.protocol.operation import TWO_PLACES
 from edge_runtime.protocol.topics import Channel, Topic
 from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES, WireError
 from edge_runtime.telemetry import get_logger
@@ -248,8 +249,8 @@ class Uplink:
     def sentences(self) -> tuple[str, ...]:
         """What is worse than it should be, for health; no content of events."""
         found = [*self._hands.degraded(), *self._secretary.outbox_sentences()]
-        if self._line.quarrel:
-            found.append("another client seems to use this device's identity")
+        if self._line.alarm(self._clock.monotonic_ns()):
+            found.append(TWO_PLACES)
         if self._courier.outbox_away:
             found.append("the outbox does not answer")
         if self._delivery.min_severity:

@@ -80,10 +80,9 @@ class Line:
         """Number of the present session or attempt; 0 while there is none."""
         return 0 if self._attempt is None else self._attempt.number
 
-    @property
-    def quarrel(self) -> bool:
-        """Whether another client seems to use this device's identity."""
-        return self._reconnect.quarrel
+    def alarm(self, now_ns: int) -> bool:
+        """Whether another client seems to use this device's identity, or did a while ago."""
+        return self._reconnect.alarm(now_ns)
 
     def is_mine(self, session: MqttSession) -> bool:
         """Whether an event is of the present session, not of one that was given up."""
@@ -220,12 +219,13 @@ class Line:
     def _wait(self, event: Ended, lived_s: float, now_ns: int, ending: Ending | None = None) -> None:
         if ending is None:
             ending = _ending(event, lived_s)
-        quarrelled = self.quarrel
+        takeovers = self._reconnect.takeovers
         wait_s = self._reconnect.wait_s(ending, lived_s, now_ns)
-        if self.quarrel and not quarrelled:
+        if self._reconnect.takeovers > takeovers:
             get_logger().error(
                 "takeover alarm: another client connects with this device's identity",
-                do="find the copy and enrol it as a device of its own",
+                takeovers=self._reconnect.takeovers,
+                do="revoke this device at the server, and enrol each machine with a token of its own",
             )
         self.trouble = event.text
         self._next_ns = now_ns + int(wait_s * NS_PER_S)

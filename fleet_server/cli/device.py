@@ -273,6 +273,10 @@ def _show(found: Any) -> None:
             ("held", f"{health['gate']['held']} on the device, {found['held']} known here"),
         ]
         rows += [("degraded", text) for text in health["degraded"]]
+    if found["two_places"]:
+        told = f"connects from two places ({found['stale_sessions']} stale sessions)"
+        act = f"fleet device revoke {found['id']}, then enrol each machine with a token of its own"
+        rows.append(("ALARM", f"{told}: {act}"))
     for name, value in rows:
         write(f"{name:<12} {clean(value)}")
     _certificates(found["certificates"], now)

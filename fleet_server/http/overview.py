@@ -11,6 +11,7 @@ from fleet_server.http.records import BalanceAnswer, HealthAnswer, PartAnswer, R
 from fleet_server.http.services import Readiness, Services, now_ms
 from fleet_server.operators import dead_letters, status
 from fleet_server.operators.balance import EpochBalance
+from fleet_server.operators.places import devices_in_two_places
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow, HeldRow, PresenceRow
 from fleet_server.storage.event_tables import EventRow, EvidenceRow
 from fleet_server.storage.operator_tables import GenerationRow
@@ -145,6 +146,11 @@ def _warnings(session: Session, services: Services, balance: list[EpochBalance])
         .limit(_MOST_WARNINGS)
     )
     found += [WarningAnswer(subject=device, text=_ends(end or 0, now)) for device, end in soon]
+    for device in devices_in_two_places(session, now):
+        text = (
+            f"connects from two places: fleet device revoke {device}, then enrol each with a token of its own"
+        )
+        found.append(WarningAnswer(subject=device, text=text))
     for device in session.scalars(
         select(DeviceRow.id).where(DeviceRow.state == "pending").order_by(DeviceRow.id).limit(_MOST_WARNINGS)
     ):

@@ -79,7 +79,12 @@ class DeviceState(str, Enum):
 
 
 class DeviceAnswer(_Answer):
-    """One device as far as the server knows it."""
+    """One device as far as the server knows it.
+
+    Attributes:
+        two_places: it connects from two machines, which share its identity.
+        stale_sessions: births and wills of older sessions that came late and were passed over.
+    """
 
     id: str
     state: str
@@ -96,6 +101,8 @@ class DeviceAnswer(_Answer):
     health: Health | None
     health_ms: int | None
     held: int
+    two_places: bool
+    stale_sessions: int
 
 
 class DevicePage(_Answer):

@@ -11,6 +11,7 @@ from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.operation import Health
 from edge_runtime.protocol.wire import WireError
 from fleet_server.operators.balance import EpochBalance, compare, goes_on_from
+from fleet_server.operators.places import in_two_places
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow, HealthRow, HeldListRow, PresenceRow
 from fleet_server.storage.event_tables import EpochRow, FateCountRow, SettledRow
 
@@ -30,6 +31,8 @@ class DeviceStatus:
         health: as it last sent it; None while it never did, or in a version that cannot be read.
         health_ms: when that arrived.
         held: items that wait for a person, as far as policy lets the server know.
+        two_places: it connects from two machines, which share its identity.
+        stale_sessions: births and wills of older sessions that came late and were passed over.
     """
 
     id: str
@@ -47,6 +50,8 @@ class DeviceStatus:
     health: Health | None
     health_ms: int | None
     held: int
+    two_places: bool
+    stale_sessions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,7 @@ def _status(
     not_after_ms: int | None,
     pending_key: str | None,
 ) -> DeviceStatus:
+    said, health_ms = _health(health), health.received_ms if health is not None else None
     return DeviceStatus(
         id=row.id,
         state=row.state,
@@ -198,9 +204,11 @@ def _status(
         runtime=presence.runtime if presence is not None else None,
         not_after_ms=not_after_ms,
         pending_key=pending_key,
-        health=_health(health),
-        health_ms=health.received_ms if health is not None else None,
+        health=said,
+        health_ms=health_ms,
         held=held,
+        two_places=in_two_places(presence, said, health_ms),
+        stale_sessions=presence.stale_ignored if presence is not None else 0,
     )
 
 

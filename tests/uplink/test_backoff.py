@@ -97,6 +97,18 @@ def test_session_taken_over_waits_a_minute_until_a_stable_session_clears_it() ->
     assert not reconnect.quarrel
 
 
+def test_the_alarm_stays_for_an_hour_after_the_last_takeover_although_sessions_look_stable() -> None:
+    reconnect = Reconnect(ReconnectSettings(), random.Random(1))
+    assert not reconnect.alarm(0)
+    for _ in range(2):
+        reconnect.wait_s(Ending.TAKEN_OVER, 300.0, 1000 * S)
+        reconnect.stable(60.0)
+    assert not reconnect.quarrel
+    assert reconnect.takeovers == 2
+    assert reconnect.alarm(4600 * S)
+    assert not reconnect.alarm(4601 * S)
+
+
 def test_a_fleet_comes_back_over_a_spread_of_time() -> None:
     spread = 10_000 / 150
     waits = [
