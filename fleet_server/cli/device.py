@@ -9,11 +9,11 @@ import typer
 
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from edge_runtime.errors import ConfigError
-from fleet_server.cli.balance import write_balance
 from fleet_server.cli.client import FleetClient, segment
+from fleet_server.cli.device_forms import ends, presence_of, show_device
 from fleet_server.cli.names import whole_device
 from fleet_server.cli.options import on_server
-from fleet_server.cli.output import clean, say, span, when, width, write, write_json, write_table
+from fleet_server.cli.output import say, when, width, write, write_json, write_table
 from fleet_server.cli.target import Json
 from fleet_server.cli.values import labels_of, span_s
 
@@ -104,10 +104,10 @@ def list_(
             (
                 d["id"],
                 d["state"] + (" +key" if d["pending_key"] and d["state"] != "pending" else ""),
-                _presence(d, now),
+                presence_of(d, now),
                 d["health"]["ledger"]["queued"] if d["health"] else None,
                 d["held"] or None,
-                None if d["not_after_ms"] is None else _ends(d["not_after_ms"] - now),
+                None if d["not_after_ms"] is None else ends(d["not_after_ms"] - now),
                 " ".join(f"{key}={value}" for key, value in sorted(d["labels"].items())) or None,
             )
             for d in found
@@ -129,7 +129,7 @@ def show(
     if json:
         write_json(found)
     else:
-        _show(found)
+        show_device(found)
 
 
 @app.command()
@@ -241,71 +241,3 @@ def _serials(path: Path) -> list[str]:
     if not found or len(text) > _MAX_SERIALS_BYTES:
         raise ConfigError(f"--serials {path}: between 1 and 10,000 serial numbers, one on each line")
     return found
-
-
-def _presence(device: Any, now_ms: int) -> str:
-    if device["presence"] is None:
-        return "never"
-    return f"{device['presence']} {span(now_ms - device['since_ms'])}"
-
-
-def _show(found: Any) -> None:
-    now = SystemClock().wall().unix_ns // NS_PER_MS
-    presence = _presence(found, now) + (f" ({found['reason']})" if found["reason"] else "")
-    rows: list[tuple[str, object]] = [
-        ("device", found["id"]),
-        ("state", found["state"]),
-        ("serial", found["serial"] or "-"),
-        ("labels", " ".join(f"{k}={v}" for k, v in sorted(found["labels"].items())) or "-"),
-        ("presence", presence),
-        ("runtime", found["runtime"] or "-"),
-        ("enrolled", f"{when(found['created_ms'])} UTC"),
-    ]
-    if found["pending_key"]:
-        rows.append(("waiting key", f"{found['pending_key']}"))
-    health = found["health"]
-    if health is not None:
-        link = health["link"]
-        trip = link.get("round_trip_ms")
-        rows += [
-            ("said", f"{span(now - found['health_ms'])} ago, up for {span(int(health['uptime_s'] * 1000))}"),
-            ("link", f"round trip {trip:.0f} ms" if trip is not None else "not measured yet"),
-            ("held", f"{health['gate']['held']} on the device, {found['held']} known here"),
-        ]
-        rows += [("degraded", text) for text in health["degraded"]]
-    if found["two_places"]:
-        told = f"connects from two places ({found['stale_sessions']} stale sessions)"
-        act = f"fleet device revoke {found['id']}, then enrol each machine with a token of its own"
-        rows.append(("ALARM", f"{told}: {act}"))
-    for name, value in rows:
-        write(f"{name:<12} {clean(value)}")
-    _certificates(found["certificates"], now)
-    if health is not None and health["cameras"]:
-        write_table(
-            ("camera", "state", "#evaluated!", "#dropped!", "#age ms!"),
-            (
-                (c["name"], c["state"], c["evaluated"], c["dropped"], round(c["age_ms"]))
-                for c in health["cameras"]
-            ),
-        )
-    write_balance(found["balance"])
-
-
-def _certificates(found: list[Any], now_ms: int) -> None:
-    write_table(
-        ("certificate~", "state!", "issued (UTC)!", "ends!"),
-        (
-            (
-                c["serial"],
-                c["state"],
-                when(c["created_ms"]),
-                None if c["not_after_ms"] is None else _ends(c["not_after_ms"] - now_ms),
-            )
-            for c in found
-        ),
-        "no certificate yet",
-    )
-
-
-def _ends(left_ms: int) -> str:
-    return f"in {span(left_ms)}" if left_ms > 0 else f"{span(-left_ms)} ago"

@@ -9,7 +9,6 @@ from edge_runtime.protocol.topics import DeviceId
 from fleet_server.http.access import Admin, Approver, AsOperator, Given, Viewer
 from fleet_server.http.problems import not_found
 from fleet_server.http.records import (
-    ApprovalRequest,
     BalanceAnswer,
     CertificateAnswer,
     DeviceAnswer,
@@ -17,10 +16,8 @@ from fleet_server.http.records import (
     DevicePage,
     DeviceState,
     InvitationAnswer,
-    InvitationRequest,
-    LabelsRequest,
-    ReasonRequest,
 )
+from fleet_server.http.requests import ApprovalRequest, InvitationRequest, LabelsRequest, ReasonRequest
 from fleet_server.http.services import Services
 from fleet_server.operators import status
 

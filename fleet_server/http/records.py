@@ -1,22 +1,16 @@
 """What the API answers with: one record for each thing, made from the rooms' own."""
 
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from edge_runtime.protocol.decision import DecisionReceipt
 from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.event import EventRecord
 from edge_runtime.protocol.operation import Health, HeldItem
-from edge_runtime.protocol.topics import DeviceId
 from edge_runtime.protocol.vocabulary import Severity
 from fleet_server.operators import Role
-
-Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9 _./:@+-]*$")]
-LabelKey = Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]*$")]
-Labels = Annotated[dict[LabelKey, Label], Field(max_length=32)]
-Note = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class _Answer(BaseModel):
@@ -144,24 +138,6 @@ class DeviceDetail(DeviceAnswer):
     balance: list[BalanceAnswer]
 
 
-class InvitationRequest(BaseModel):
-    """What an invitation is for: one device, or a list of serial numbers of a production line."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    device: DeviceId | None = None
-    labels: Labels = {}
-    serials: (
-        Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]],
-            Field(min_length=1, max_length=10_000),
-        ]
-        | None
-    ) = None
-    needs_approval: bool = False
-    expires_s: Annotated[int, Field(ge=60, le=30 * 86_400)] = 86_400
-
-
 class InvitationAnswer(_Answer):
     """The token is shown here and never again.
 
@@ -174,30 +150,6 @@ class InvitationAnswer(_Answer):
     expires_ms: int
     uses: int
     server: str | None = None
-
-
-class LabelsRequest(BaseModel):
-    """Labels to set; a label with the value null is taken away."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    labels: Annotated[dict[LabelKey, Label | None], Field(min_length=1, max_length=32)]
-
-
-class ApprovalRequest(BaseModel):
-    """What is accepted: the key that the operator has seen, or the beginning of its digest."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    key_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")] | None = None
-
-
-class ReasonRequest(BaseModel):
-    """Why, for the audit."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: Note | None = None
 
 
 class HeldAnswer(_Answer):
@@ -215,24 +167,6 @@ class HeldPage(_Answer):
     """Held items, those that end first coming first."""
 
     held: list[HeldAnswer]
-
-
-class ReviewRequest(BaseModel):
-    """Why a person releases or drops a held item."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: Note
-
-
-class ReleaseRequest(ReviewRequest):
-    """Why a person releases a held item, and what goes with it.
-
-    Attributes:
-        evidence: how much of its crop; the device's policy has the last word.
-    """
-
-    evidence: Literal["none", "redacted"] = "none"
 
 
 class CommandAnswer(_Answer):
@@ -268,16 +202,6 @@ class DeadLetterPage(_Answer):
 
     dead_letters: list[DeadLetterAnswer]
     next: int | None
-
-
-class TokenRequest(BaseModel):
-    """A token to make."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._-]{0,63}$")]
-    role: Role
-    expires_s: Annotated[int, Field(ge=60, le=10 * 365 * 86_400)] | None = None
 
 
 class TokenAnswer(_Answer):

@@ -10,15 +10,8 @@ from edge_runtime.protocol.topics import DeviceId
 from edge_runtime.protocol.vocabulary import EvidenceMode
 from fleet_server.http.access import Approver, AsOperator, Given, Viewer
 from fleet_server.http.problems import Problem, not_found
-from fleet_server.http.records import (
-    CommandAnswer,
-    DeadLetterAnswer,
-    DeadLetterPage,
-    HeldAnswer,
-    HeldPage,
-    ReleaseRequest,
-    ReviewRequest,
-)
+from fleet_server.http.records import CommandAnswer, DeadLetterAnswer, DeadLetterPage, HeldAnswer, HeldPage
+from fleet_server.http.requests import ReleaseRequest, ReviewRequest
 from fleet_server.http.services import Services, now_ms
 from fleet_server.operators import Operator, dead_letters, review
 from fleet_server.storage.device_tables import DeviceRow

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Path
 
 from fleet_server.http.access import Admin, Given, Viewer
 from fleet_server.http.problems import not_found
-from fleet_server.http.records import NewTokenAnswer, TokenAnswer, TokenPage, TokenRequest
+from fleet_server.http.records import NewTokenAnswer, TokenAnswer, TokenPage
+from fleet_server.http.requests import TokenRequest
 
 NameInPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9 @._-]{0,63}$")]
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fleet_server.http.invalid import sentence_of
-from fleet_server.http.records import InvitationRequest, LabelsRequest, ReasonRequest, TokenRequest
+from fleet_server.http.requests import InvitationRequest, LabelsRequest, ReasonRequest, TokenRequest
 
 
 @pytest.mark.parametrize(
