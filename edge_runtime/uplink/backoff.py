@@ -23,6 +23,8 @@ class Ending(str, Enum):
 
     Attributes:
         UNREACHABLE: no connection: no network, no broker, no handshake.
+        TURNED_AWAY: the broker was reached, and closed the connection before it answered. NATS does so to a client
+            that comes back within a second of one with the same identity.
         REFUSED: the broker answered, and said no.
         LOST: an established session broke or was closed by the broker.
         TAKEN_OVER: the broker says that another client has this identity (MQTT 5).
@@ -30,6 +32,7 @@ class Ending(str, Enum):
     """
 
     UNREACHABLE = "unreachable"
+    TURNED_AWAY = "turned_away"
     REFUSED = "refused"
     LOST = "lost"
     TAKEN_OVER = "taken_over"

@@ -239,4 +239,6 @@ def _ending(event: Ended, lived_s: float) -> Ending:
         return Ending.TAKEN_OVER
     if event.refused:
         return Ending.REFUSED
-    return Ending.LOST if lived_s > 0.0 else Ending.UNREACHABLE
+    if lived_s > 0.0:
+        return Ending.LOST
+    return Ending.TURNED_AWAY if event.reached else Ending.UNREACHABLE

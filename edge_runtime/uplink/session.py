@@ -183,7 +183,8 @@ class MqttSession:
 
     def _unread(self, text: str) -> Ended:
         # before the broker's yes anything odd may mean that it does not speak this version
-        return Ended(text, answered=self._connected, unsupported=self._target.mqtt5 and not self._connected)
+        unsupported = self._target.mqtt5 and not self._connected
+        return Ended(text, reached=True, answered=self._connected, unsupported=unsupported)
 
     def _on_connect(
         self, _client: mqtt.Client, _data: Any, _flags: mqtt.ConnectFlags, reason: Any, properties: Any
@@ -212,9 +213,8 @@ class MqttSession:
         if self._connected:
             self._end(Ended(f"the connection ended: {reason}", answered=True, taken_over=taken_over))
         else:
-            self._end(
-                Ended("the broker closed the connection before it answered", unsupported=self._target.mqtt5)
-            )
+            text = "the broker closed the connection before it answered"
+            self._end(Ended(text, reached=True, unsupported=self._target.mqtt5))
 
     def _on_subscribe(
         self, _client: mqtt.Client, _data: Any, _mid: int, reasons: list[Any], _properties: Any

@@ -25,6 +25,7 @@ class Ended:
 
     Attributes:
         text: why, for people.
+        reached: whether there was a connection, TLS included.
         answered: whether the broker spoke MQTT with us at all.
         refused: it answered with a refusal.
         unsupported: it, or its silence, suggests that it does not speak this version of MQTT.
@@ -32,6 +33,7 @@ class Ended:
     """
 
     text: str
+    reached: bool = False
     answered: bool = False
     refused: bool = False
     unsupported: bool = False

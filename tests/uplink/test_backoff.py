@@ -87,6 +87,15 @@ def test_a_broker_that_was_away_in_between_did_not_kick() -> None:
     assert not reconnect.quarrel
 
 
+def test_a_broker_that_turns_us_away_in_between_was_there_all_along() -> None:
+    reconnect, now = make(), 0
+    for _ in range(3):
+        reconnect.wait_s(Ending.LOST, 1.0, now)
+        reconnect.wait_s(Ending.TURNED_AWAY, 0.0, now + S)
+        now += 4 * S
+    assert reconnect.quarrel
+
+
 def test_session_taken_over_waits_a_minute_until_a_stable_session_clears_it() -> None:
     reconnect = Reconnect(ReconnectSettings(), random.Random(1))
     assert 60 <= reconnect.wait_s(Ending.TAKEN_OVER, 30.0, 0) <= 120
