@@ -28,6 +28,7 @@ class Seen:
     Attributes:
         connections: that came to TLS on both sides.
         publications: with quality of service 1.
+        bundles: those of them that carry events.
         most_in_flight: publications without an acknowledgement, at most.
         largest: packet of the device, bytes.
         refused: acknowledgements with a reason of 0x80 or more.
@@ -35,6 +36,7 @@ class Seen:
 
     connections: int = 0
     publications: int = 0
+    bundles: int = 0
     most_in_flight: int = 0
     largest: int = 0
     refused: int = 0
@@ -134,6 +136,7 @@ class MqttTap:
             after = 2 + int.from_bytes(body[:2], "big")
             flying.add(body[after : after + 2])
             self.seen.publications += 1
+            self.seen.bundles += b"/up/ev/" in body[2:after]
             self.seen.most_in_flight = max(self.seen.most_in_flight, len(flying))
 
     def _take_down(self, head: bytes, body: bytes, flying: set[bytes]) -> None:
