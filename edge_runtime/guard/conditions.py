@@ -140,7 +140,7 @@ TRAITS: dict[Condition, Traits] = {
         aged=True, optional=_ALWAYS),
     _C.INFERENCE_LATE: Traits(
         13, _S.DEGRADED, 0, 2000, _ALONE, "too many of the last inferences missed their deadline", _S.STOPPED, 2000,
-        takes=_N.INFERENCE, aged=True, optional=_ALWAYS),
+        aged=True, optional=_ON_STILL),
     _C.OUTPUT_NOT_FINITE: Traits(
         14, _S.STOPPED, 0, 2000, _ALONE, "a model's outputs are not finite numbers", takes=_N.INFERENCE,
         optional=_ALWAYS),

@@ -56,7 +56,7 @@ def _row(condition: Condition, profile: Profile) -> tuple[str, str, str]:
         consequence += f", after {rule.then_ns // MS} ms {_consequence(rule.then, profile)}"
     latches = _latches(rule.severity, profile)
     clears = max(traits.clears, Clears.ACK) if latches else traits.clears
-    how = f"{_CLEARS[clears]}, when clear for {rule.clear_ns // MS} ms"
+    how = _CLEARS[clears] + (f", when clear for {rule.clear_ns // MS} ms" if rule.clear_ns else "")
     if not latches and rule.then is not None and _latches(rule.then, profile):
         how += f"; latched: {_CLEARS[max(traits.clears, Clears.ACK)]}"
     return consequence, f"after {rule.trip_ns // MS} ms" if rule.trip_ns else "at once", how

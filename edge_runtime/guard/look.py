@@ -54,7 +54,9 @@ def look(now_ns: int, memory: Memory, inputs: Inputs, profile: Profile) -> Seen:
         tripped |= Condition.GUARD_PAUSED.mask
     unknown = profile.counted & ~evaluated
     raw = profile.counted & tripped | unknown
-    timers = advance(memory.timers, raw, late=late, now_ns=now_ns, profile=profile)
+    timers = advance(
+        memory.timers, raw, late=late, now_ns=now_ns, looked_ns=memory.looked_ns, profile=profile
+    )
     active = active_in(timers)
     verdict = proven = judge(timers, active, memory.mode, now_ns, profile)
     if memory.state in ON_PROOF:

@@ -69,7 +69,12 @@ def start(
         INIT, or the latched state that was found. Never anything that may move, whatever the state before was.
     """
     memory = Memory(
-        state=State.INIT, entered_ns=now_ns, mode=profile.start_mode, nonce=nonce, boot_id=boot_id
+        state=State.INIT,
+        entered_ns=now_ns,
+        mode=profile.start_mode,
+        nonce=nonce,
+        boot_id=boot_id,
+        looked_ns=now_ns,
     )
     record, change = None, Change(now_ns, State.INIT, State.INIT, 0, None)
     if found is None:
@@ -106,7 +111,7 @@ def step(now_ns: int, memory: Memory, inputs: Inputs, profile: Profile) -> tuple
         profile: what the body allows; `refusals.check` had no word about it.
 
     Returns:
-        What to remember, and what to do. The memory is the same object if nothing happened.
+        What to remember, and what to do.
     """
     seen = look(now_ns, memory, inputs, profile)
     move = _by_conditions(memory, seen, profile)
@@ -195,15 +200,9 @@ def _remember(memory: Memory, inputs: Inputs, seen: Seen) -> Memory:
     """What this step leaves behind if the state stays as it is."""
     arm_ns = memory.arm_seen_ns if inputs.arm_ns is None else max(inputs.arm_ns, memory.arm_seen_ns)
     ack_ns = memory.ack_seen_ns if inputs.ack is None else max(inputs.ack.received_ns, memory.ack_seen_ns)
-    if (
-        seen.timers is memory.timers
-        and seen.healthy_since_ns == memory.healthy_since_ns
-        and arm_ns == memory.arm_seen_ns
-        and ack_ns == memory.ack_seen_ns
-    ):
-        return memory
     return replace(
         memory,
+        looked_ns=seen.now_ns,
         timers=seen.timers,
         healthy_since_ns=seen.healthy_since_ns,
         arm_seen_ns=arm_ns,

@@ -68,14 +68,12 @@ class Timer:
     Attributes:
         bit: which condition.
         level_ns: how much of its budget is used up; it counts when that is all of it.
-        at_ns: when the level was taken.
         since_ns: since when it counts; None while it does not.
         clear_since_ns: since when it has been seen clear without a break; None while it is not.
     """
 
     bit: int
     level_ns: int
-    at_ns: int
     since_ns: int | None
     clear_since_ns: int | None
 
@@ -96,6 +94,7 @@ class Memory:
         number: of the next latch, since this guard started.
         nonce: a secret of this guard's start, which makes ids of latches unguessable.
         boot_id: the kernel's id of this boot.
+        looked_ns: when the last step was.
         arm_seen_ns: the newest request to arm that has been answered.
         ack_seen_ns: the newest acknowledgement that has been answered.
     """
@@ -105,6 +104,7 @@ class Memory:
     mode: Mode
     nonce: bytes
     boot_id: str
+    looked_ns: int
     timers: tuple[Timer, ...] = ()
     healthy_since_ns: int | None = None
     turns_ns: tuple[int, ...] = ()

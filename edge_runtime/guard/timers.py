@@ -16,7 +16,7 @@ REFILL = 4
 
 
 def advance(
-    timers: tuple[Timer, ...], raw: int, *, late: bool, now_ns: int, profile: Profile
+    timers: tuple[Timer, ...], raw: int, *, late: bool, now_ns: int, looked_ns: int, profile: Profile
 ) -> tuple[Timer, ...]:
     """How conditions stand now.
 
@@ -26,24 +26,27 @@ def advance(
         late: whether the guard itself woke late. Then nothing is known of the time in between: it clears nothing,
             and nobody is blamed for an age.
         now_ns: the time.
+        looked_ns: when the last look was. What holds now counts as if it had held since then: it may toggle as
+            fast as the guard looks.
         profile: what the body allows.
     """
     if not raw and not timers:
         return timers
     held = AGED if late else 0
+    gap_ns = now_ns - looked_ns
     after: list[Timer] = []
     for timer in timers:
         rule, mask = profile.rules[timer.bit], 1 << timer.bit
         if mask & held or (late and not mask & raw):
-            after.append(replace(timer, at_ns=now_ns, clear_since_ns=None))
+            after.append(replace(timer, clear_since_ns=None))
         elif mask & raw:
-            after.append(_holding(timer, rule, now_ns))
-        elif (left := _clear(timer, rule, now_ns)) is not None:
+            after.append(_holding(timer, rule, now_ns, gap_ns))
+        elif (left := _clear(timer, rule, now_ns, gap_ns)) is not None:
             after.append(left)
         raw &= ~mask
     for condition in conditions_in(raw & ~held):
-        rest = Timer(condition.bit, 0, now_ns, None, None)
-        after.append(_holding(rest, profile.rules[condition.bit], now_ns))
+        rest = Timer(condition.bit, 0, None, None)
+        after.append(_holding(rest, profile.rules[condition.bit], now_ns, gap_ns))
     return tuple(after)
 
 
@@ -56,19 +59,19 @@ def active_in(timers: tuple[Timer, ...]) -> int:
     return mask
 
 
-def _holding(timer: Timer, rule: Rule, now_ns: int) -> Timer:
-    level_ns = min(rule.trip_ns, timer.level_ns + now_ns - timer.at_ns)
+def _holding(timer: Timer, rule: Rule, now_ns: int, gap_ns: int) -> Timer:
+    level_ns = min(rule.trip_ns, timer.level_ns + gap_ns)
     since_ns = timer.since_ns
     if since_ns is None and level_ns == rule.trip_ns:
         since_ns = now_ns
-    return Timer(timer.bit, level_ns, now_ns, since_ns, None)
+    return Timer(timer.bit, level_ns, since_ns, None)
 
 
-def _clear(timer: Timer, rule: Rule, now_ns: int) -> Timer | None:
+def _clear(timer: Timer, rule: Rule, now_ns: int, gap_ns: int) -> Timer | None:
     """None when it is at rest again."""
-    level_ns = max(0, timer.level_ns - (now_ns - timer.at_ns) // REFILL)
+    level_ns = max(0, timer.level_ns - gap_ns // REFILL)
     clear_since_ns = now_ns if timer.clear_since_ns is None else timer.clear_since_ns
     since_ns = timer.since_ns if now_ns - clear_since_ns < rule.clear_ns else None
     if since_ns is None and level_ns == 0:
         return None
-    return Timer(timer.bit, level_ns, now_ns, since_ns, clear_since_ns)
+    return Timer(timer.bit, level_ns, since_ns, clear_since_ns)
