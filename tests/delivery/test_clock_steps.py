@@ -110,6 +110,7 @@ def test_13_a_boot_in_1970_waits_for_the_time_and_loses_nothing(scene: Scene) ->
     assert len(sums.balance) == 1  # one file of the outbox all along
 
 
+@pytest.mark.trial
 def test_13_a_clock_that_is_ahead_after_a_reboot_expires_nothing_that_the_server_knows_better(
     scene: Scene,
 ) -> None:

@@ -102,6 +102,7 @@ def test_06_two_clients_with_one_identity_do_not_fight(server: Server, name: str
     assert sums.device.ledger.delivered == len(keys)
 
 
+@pytest.mark.trial
 @pytest.mark.parametrize("server", ONE, indirect=True)
 def test_06_a_broker_that_closes_at_once_is_not_run_against(
     server: Server, name: str, tmp_path: Path
