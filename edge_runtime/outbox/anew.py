@@ -7,6 +7,7 @@ delivered, unsent. The same happens where somebody else has settled numbers unde
 
 from edge_runtime.outbox.database import Database
 from edge_runtime.outbox.leases import Leases
+from edge_runtime.outbox.ranges import forget_run
 from edge_runtime.outbox.transaction import Transaction
 from edge_runtime.protocol.delivery import Receipt
 
@@ -43,6 +44,7 @@ def begin_anew(tx: Transaction, epoch: str) -> None:
     moves = [(place, row[0]) for place, row in enumerate(rows, 1) if row[0] != place]
     tx.database.execute_many("UPDATE queue SET seq = ? WHERE seq = ?", moves)
     tx.database.execute("DELETE FROM outcomes")
+    forget_run(tx.books)
     tx.books.epoch, tx.books.next, tx.books.passed = epoch, len(rows) + 1, 0
     tx.on_commit.append(tx.leases.clear)
 

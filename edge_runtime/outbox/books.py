@@ -26,6 +26,8 @@ class Books:
         evidence_bytes: crops that wait.
         time_ms, boot_id, boot_ms, anchor_ms, anchor_wall_ms, off_time_known: the queue's time, see `queue_time`.
         clean: whether the last process closed the file properly.
+        run_first, run_last, run_fate: the newest run of numbers that will never be delivered, see `ranges`; no fate
+            while there is none.
     """
 
     epoch: str
@@ -51,6 +53,9 @@ class Books:
     anchor_wall_ms: int | None = None
     off_time_known: int = 1
     clean: int = 0
+    run_first: int = 0
+    run_last: int = 0
+    run_fate: str = ""
 
     def copy(self) -> "Books":
         """The same values; `copy.copy` takes four times as long, and every transaction begins with it."""

@@ -1,7 +1,8 @@
-"""Queued events in the order in which they give way, read in pages that one transaction shares.
+"""Queued events in the order in which they give way, read in pages that puts share.
 
-A batch of puts at the byte limit evicts once for each of its events. Each eviction continues where the one before
-it ended, and what the batch itself has queued takes its place in the order.
+At the byte limit every event that is put evicts others. Each eviction continues where the one before it ended, and
+what was queued meanwhile takes its place in the order: as long as one put follows another, also over commits.
+Whatever else happens to the queue, or to who has what, begins anew.
 """
 
 from heapq import heapify, heappop, heappush
@@ -13,6 +14,7 @@ Candidate = tuple[int, int, int, int, bytes | None]
 """severity, deadline, seq, length of the body, evidence."""
 
 _FIRST_PAGE, _LAST_PAGE = 2, 256
+_MOST = 4096
 _PAGE = (
     "SELECT severity, deadline, seq, length(body), evidence FROM queue WHERE (severity, deadline, seq) > (?, ?, ?) "
     "ORDER BY severity, deadline, seq LIMIT ?"
@@ -34,6 +36,11 @@ class Candidates:
         """An event that was queued after the last page was read, or one that was taken and stays after all."""
         if self._complete or candidate[:3] <= self._upto:
             heappush(self._front, candidate)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it may stay in memory: of a queue that was read to its end it holds all that came since."""
+        return len(self._front) <= _MOST
 
     @property
     def must_read(self) -> bool:

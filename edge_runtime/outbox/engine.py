@@ -14,6 +14,7 @@ from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.outbox import absorb, anew, evidence_rows
 from edge_runtime.outbox.ballast import Ballast
 from edge_runtime.outbox.books import COPY, Books, save_books
+from edge_runtime.outbox.candidates import Candidates
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
 from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.leases import Leases
@@ -78,6 +79,7 @@ class Engine:
         self.books: Books
         self.time: QueueTime
         self._known = KnownKeys(settings.decisions_kept)
+        self._candidates: Candidates | None = None
         self._open()
 
     def _open(self) -> None:
@@ -169,6 +171,7 @@ class Engine:
             rollback(self._database)
             tx.undo()
             raise
+        self._candidates = tx.candidates
         if tx.saved:
             self._pending.clear()
             self._last_saved_ns = self._clock.monotonic_ns()
@@ -183,6 +186,7 @@ class Engine:
         self.leases.wake(now)
         self._database.execute("BEGIN IMMEDIATE")
         limits = self._volatile_settings if self.volatile else self.settings
+        candidates, self._candidates = self._candidates, None  # a transaction that fails leaves none behind
         return Transaction(
             self._database,
             self.books.copy(),
@@ -192,6 +196,7 @@ class Engine:
             now,
             self.tight,
             self.volatile,
+            candidates if candidates is not None and candidates.is_small else None,
         )
 
     def _recover(self, fault: DatabaseFault, jobs: list[Job[Any]]) -> None:
@@ -311,7 +316,7 @@ class Engine:
         self._database, self.books, self.time, self._known = database, tx.books, time, tx.known
         self.fresh_from = self.books.next
         self._note(opened.sentences)
-        self.volatile, self._disk_books = False, None
+        self.volatile, self._disk_books, self._candidates = False, None, None
         self.leases.clear()
         self._on_commit()
 

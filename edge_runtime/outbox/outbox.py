@@ -212,7 +212,7 @@ class Outbox:
         counted = _reject(tx, receipt) if first else Counter[str]()
         counted["delivered"], done = queue_rows.settle_ranges(tx, receipt)
         if done:
-            ranges.forget_passed(tx.database, tx.books.passed)
+            ranges.forget_passed(tx.database, tx.books)
         else:
             counted["more"] = 1
         return counted
@@ -229,7 +229,7 @@ class Outbox:
 
     def outcomes(self, limit: int) -> list[OutcomeRange]:
         """Ranges that will never be delivered and that no receipt's `high` has passed; the oldest `limit`."""
-        return self._read(lambda tx: ranges.list_outcomes(tx.database, _listed(limit)))
+        return self._read(lambda tx: ranges.list_outcomes(tx.database, tx.books, _listed(limit)))
 
     def next_session(self) -> int:
         """Number of a new connect; it grows across restarts."""

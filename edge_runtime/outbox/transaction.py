@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edge_runtime.outbox.books import COPY, Books, save_books
+from edge_runtime.outbox.bulk import Insert, delete_queued
 from edge_runtime.outbox.candidates import Candidates
 from edge_runtime.outbox.database import Database, Row
 from edge_runtime.outbox.known_keys import TRIM_EACH, KnownKeys
@@ -22,6 +23,7 @@ CRITICAL = 3
 EndingRow = tuple[int, int, int, bytes | None]
 """seq, severity, length of the body, evidence: what must be known of a row that leaves the queue."""
 
+_QUEUE, _DECISIONS = Insert("queue", 9), Insert("decisions", 3)
 _COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET n = n + excluded.n"
 
 
@@ -45,7 +47,7 @@ class Transaction:
         gone_files: digests of crops whose files are deleted after the commit.
         copy_books: whether the spare books are written as well; upkeep asks for it.
         saved: whether `finish` ran.
-        candidates: who gives way next, while one put follows another.
+        candidates: who gives way next, while one put follows another; None after anything else.
     """
 
     database: Database
@@ -56,6 +58,7 @@ class Transaction:
     now_ms: int
     tight: int | None = None
     volatile: bool = False
+    candidates: Candidates | None = None
     counters: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_rollback: list[Callable[[], None]] = field(default_factory=list)
@@ -63,11 +66,10 @@ class Transaction:
     gone_files: list[bytes] = field(default_factory=list)
     copy_books: bool = False
     saved: bool = False
-    candidates: Candidates | None = None
     _quota: int = 0
     _share: int = 0
     _new: dict[int, Row] = field(default_factory=dict)
-    _deleted: list[tuple[int]] = field(default_factory=list)
+    _deleted: list[int] = field(default_factory=list)
     _decisions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     _outcomes: dict[Fate, list[int]] = field(default_factory=dict)
     _ended: list[int] = field(default_factory=list)
@@ -104,7 +106,7 @@ class Transaction:
         """Delete rows of the queue; `end` counts them."""
         for seq in seqs:
             if self._new.pop(seq, None) is None:
-                self._deleted.append((seq,))
+                self._deleted.append(seq)
 
     def decide(self, key: bytes, receipt: bytes) -> None:
         """Keep a decision's receipt in the ring. Without a receipt the key alone is kept."""
@@ -141,12 +143,10 @@ class Transaction:
     def write_rows(self) -> None:
         """Bring the database up to what was inserted and deleted. Deletes first: a full disk has no other room."""
         if self._deleted:
-            self.database.execute_many("DELETE FROM queue WHERE seq = ?", self._deleted)
+            delete_queued(self.database, self._deleted)
             self._deleted = []
         if self._new:
-            self.database.execute_many(
-                "INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", list(self._new.values())
-            )
+            _QUEUE.run(self.database, list(self._new.values()))
             self._new = {}
         if self._decisions:
             if self.tight is not None:  # the ring must not grow on a full disk
@@ -154,7 +154,7 @@ class Transaction:
                     "DELETE FROM decisions WHERE n IN (SELECT n FROM decisions ORDER BY n LIMIT ?)",
                     (len(self._decisions),),
                 )
-            self.database.execute_many("INSERT INTO decisions VALUES (?, ?, ?)", self._decisions)
+            _DECISIONS.run(self.database, self._decisions)
             self._decisions = []
 
     def flush(self) -> None:
@@ -168,7 +168,7 @@ class Transaction:
         if self.known.last - self.known.trimmed >= TRIM_EACH:
             self._trim_decisions()
         for fate, seqs in self._outcomes.items():
-            add_outcomes(self.database, fate, seqs)
+            add_outcomes(self.database, self.books, fate, seqs)
         self._outcomes = {}
         if self.counters:
             self.database.execute_many(_COUNT, list(self.counters.items()))

@@ -43,7 +43,7 @@ def is_due(tx: Transaction, engine: Engine, wall: WallLabel) -> bool:
 def expire_all(tx: Transaction) -> int:
     """One chunk of everything that is past its deadline; how many rows it was."""
     ended = queue_rows.expire(tx) + held_rows.expire(tx) + evidence_rows.expire(tx)
-    ranges.bound_outcomes(tx.database)
+    ranges.bound_outcomes(tx.database, tx.books)
     tx.copy_books = True
     return ended
 

@@ -281,16 +281,17 @@ def test_of_equal_severity_the_nearest_deadline_gives_way_first(tmp_path: Path, 
 def test_a_batch_evicts_from_the_queue_and_from_itself(tmp_path: Path, clock: BootClock) -> None:
     """Each event of a put finds the queue as the ones before it left it."""
     severities = [0] * 40 + [1] * 8 + [0, 2] + [1] * 10
-    one_by_one, at_once = tmp_path / "one", tmp_path / "all"
     items = [submission(n, s, body=BIG_BODY, ttl_s=500 - n % 7) for n, s in enumerate(severities)]
     found = []
-    with opened(one_by_one, clock, SMALL) as outbox:
-        results = [outbox.put([item])[0] for item in items]
-        found.append((results, outbox.sync_point().ledger, numbers(outbox), outbox.outcomes(100)))
-    with opened(at_once, clock, SMALL) as outbox:
-        results = outbox.put(items)
-        found.append((results, outbox.sync_point().ledger, numbers(outbox), outbox.outcomes(100)))
-    assert found[0] == found[1]
+    for step, looks in ((1, True), (1, False), (7, False), (len(items), False)):
+        with opened(tmp_path / f"{step}-{looks}", clock, SMALL) as outbox:
+            results = []
+            for first in range(0, len(items), step):
+                results += outbox.put(items[first : first + step])
+                if looks:  # what was read of the queue is forgotten in between
+                    outbox.status()
+            found.append((results, outbox.sync_point().ledger, numbers(outbox), outbox.outcomes(100)))
+    assert found[0] == found[1] == found[2] == found[3]
     assert found[0][1].evicted == len(items) - 16 - found[0][0].count(
         PutResult(Put.NOT_ACCEPTED, NotAccepted.FULL)
     )

@@ -34,12 +34,12 @@ def test_runs_cover_the_numbers_and_nothing_else(numbers: list[int]) -> None:
     )
 )
 def test_stored_ranges_are_maximal_and_exact(steps: list[tuple[Fate, set[int]]]) -> None:
-    database, truth = fresh(), dict[int, Fate]()
+    database, books, truth = fresh(), Books("e"), dict[int, Fate]()
     for fate, numbers in steps:
         new = {n for n in numbers if n not in truth}
         truth |= dict.fromkeys(new, fate)
-        add_outcomes(database, fate, new)
-    found = list_outcomes(database, 1000)
+        add_outcomes(database, books, fate, new)
+    found = list_outcomes(database, books, 1000)
     database.close()
     assert {n: r.fate for r in found for n in range(r.first, r.last + 1)} == truth
     for before, after in itertools.pairwise(found):
@@ -48,26 +48,32 @@ def test_stored_ranges_are_maximal_and_exact(steps: list[tuple[Fate, set[int]]])
 
 
 def test_what_a_receipt_passed_is_forgotten() -> None:
-    database = fresh()
-    add_outcomes(database, Fate.EXPIRED, [1, 2, 3, 7, 8])
-    forget_passed(database, 7)
-    assert [(found.first, found.last) for found in list_outcomes(database, 10)] == [(7, 8)]
-    forget_passed(database, 8)
-    assert list_outcomes(database, 10) == []
+    database, books = fresh(), Books("e")
+    add_outcomes(database, books, Fate.EXPIRED, [1, 2, 3, 7, 8])
+    books.passed = 7
+    forget_passed(database, books)
+    assert [(found.first, found.last) for found in list_outcomes(database, books, 10)] == [(7, 8)]
+    add_outcomes(database, books, Fate.EXPIRED, [10])  # what stood in the books is in the table now
+    books.passed = 8
+    forget_passed(database, books)
+    assert [(found.first, found.last) for found in list_outcomes(database, books, 10)] == [(10, 10)]
+    books.passed = 10
+    forget_passed(database, books)
+    assert list_outcomes(database, books, 10) == []
     database.close()
 
 
 def test_too_many_ranges_are_joined_but_never_over_what_is_queued(tmp_path: Path) -> None:
     with opened(tmp_path, BootClock()) as outbox:
         outbox.put([submission(n) for n in range(6)])  # numbers 1 to 6 are queued
-    database = StandardDatabase(tmp_path / "outbox.db")
+    database, books = StandardDatabase(tmp_path / "outbox.db"), Books("e")
     for n in range(10, 50, 2):
-        add_outcomes(database, Fate.EXPIRED if n % 4 else Fate.EVICTED, [n])
-    add_outcomes(database, Fate.EVICTED, range(50, 80))
+        add_outcomes(database, books, Fate.EXPIRED if n % 4 else Fate.EVICTED, [n])
+    add_outcomes(database, books, Fate.EVICTED, range(50, 80))
     database.execute("UPDATE queue SET seq = 31 WHERE seq = 6")
-    assert bound_outcomes(database, limit=100) == 0
-    assert bound_outcomes(database, limit=10) == 19
-    assert [(found.first, found.last, found.fate) for found in list_outcomes(database, 10)] == [
+    assert bound_outcomes(database, books, limit=100) == 0
+    assert bound_outcomes(database, books, limit=10) == 19
+    assert [(found.first, found.last, found.fate) for found in list_outcomes(database, books, 10)] == [
         (10, 30, Fate.EXPIRED),
         (32, 79, Fate.EVICTED),
     ]
