@@ -10,11 +10,11 @@ import numpy as np
 
 from edge_runtime.benchmark.bare import BareLoop, BareOptions
 from edge_runtime.benchmark.pairs import PairedRatio, measure_pairs, timed
+from edge_runtime.benchmark.recordings import only_model
 from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.config import LoadedConfig
-from edge_runtime.errors import ConfigError, SourceError
+from edge_runtime.errors import SourceError
 from edge_runtime.node import Node, ReadyModel, load_models
-from edge_runtime.node.models import plays_every_frame
 from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline import StageSummary, StageTimes, choose_execution, usable_cores
@@ -88,7 +88,7 @@ def run_benchmark(
     Raises:
         ConfigError: several models, or a source that does not play every frame.
     """
-    name = _only_model(loaded)
+    name = only_model(loaded)
     clock: Clock = SystemClock()
     latency = _in_mode(loaded, name, "latency")
     throughput = _in_mode(loaded, name, "throughput")
@@ -123,19 +123,6 @@ def run_benchmark(
         for ready in models.values():
             for loaded_model in ready.values():
                 loaded_model.model.close()
-
-
-def _only_model(loaded: LoadedConfig) -> str:
-    used = sorted({camera.model for camera in loaded.config.cameras.values()})
-    if len(used) > 1:
-        raise ConfigError(f"bench compares one model, this configuration uses {len(used)}: {', '.join(used)}")
-    for name, camera in loaded.config.cameras.items():
-        if not plays_every_frame(camera):
-            raise ConfigError(
-                f"cameras.{name}.source: bench needs a recording of which every frame is taken "
-                "(kind file, images, playlist or synthetic, with pacing: every_frame)"
-            )
-    return used[0]
 
 
 def _in_mode(loaded: LoadedConfig, name: str, mode: str) -> LoadedConfig:

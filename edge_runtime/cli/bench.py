@@ -16,10 +16,21 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     pairs: Annotated[int, typer.Option(min=1, max=200, help="Pairs for each ratio.")] = 15,
     seconds: Annotated[float, typer.Option(min=0.1, max=60, help="About how long one pass takes.")] = 3.0,
+    sustained: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            max=86_400,
+            metavar="SECONDS",
+            help="Run for so long instead, and tell the rate that holds beside the peak.",
+        ),
+    ] = None,
 ) -> None:
     """Measure every stage of a configuration against the bare model.
 
-    Weights that are absent are obtained by their recipe first.
+    With --sustained nothing is compared: the configuration runs as it is, pass after pass, and the rate that it
+    holds when it is warm is told beside the best one. Deadlines belong to the first. A device in its case takes 10
+    to 60 minutes to settle. Weights that are absent are obtained by their recipe first.
     """
     import cv2
 
@@ -38,6 +49,18 @@ def bench(
         ensure_weights(loaded.resolve(model.package))
     cv2.setNumThreads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    if sustained is not None:
+        from edge_runtime.benchmark.sustained import run_sustained
+        from edge_runtime.cli.sustained import print_sustained, sustained_json
+
+        held = run_sustained(loaded, seconds=sustained, window_s=seconds, progress=progress)
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+        if as_json:
+            typer.echo(json.dumps(sustained_json(held)))
+        else:
+            print_sustained(held)
+        return
     report = run_benchmark(loaded, pairs=pairs, seconds=seconds, progress=progress)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")

@@ -42,6 +42,38 @@ def test_one_object_on_stdout(
     assert len(report["bare_fps"]) >= 1
 
 
+def test_the_sustained_rate_beside_the_peak(
+    tmp_path: Path, media: Path, yolox_package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = {"kind": "file", "path": str(media / "vtest.avi")}
+    config = write(tmp_path, yolox_package, street=camera(source))
+    capsys.readouterr()
+    arguments = ["bench", str(config), "--sustained", "1", "--seconds", "0.2"]
+    assert run([*arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    windows = report["windows"]
+    assert windows[-1]["seconds"] >= 1
+    assert all(window["seconds"] <= 1 for window in windows[:-1])
+    assert report["peak_fps"] == max(window["fps"] for window in windows)
+    assert min(window["fps"] for window in windows) <= report["sustained_fps"] <= report["peak_fps"]
+    assert report["share"] == pytest.approx(report["sustained_fps"] / report["peak_fps"], abs=0.01)
+    at_a_time = report["shortest_deadline_ms"] * report["sustained_fps"] / 2000
+    assert at_a_time == pytest.approx(round(at_a_time), rel=0.01)
+    assert 1 <= round(at_a_time) <= report["cores"]
+    assert run(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "sustained" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_a_live_camera_has_no_sustained_rate(
+    tmp_path: Path, yolox_package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path, yolox_package, yard=camera({"kind": "synthetic"}))
+    assert run(["bench", str(config), "--sustained", "1"]) == 2
+    assert "bench needs a recording" in capsys.readouterr().err
+
+
 def test_a_live_camera_cannot_be_compared(
     tmp_path: Path, yolox_package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
