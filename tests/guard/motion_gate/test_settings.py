@@ -1,0 +1,228 @@
+"""Settings: everything as documented is taken, anything else is refused with the place that is wrong."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge_runtime.errors import ConfigError
+from edge_runtime.guard.motion_gate.settings import (
+    LARGEST_SETTINGS,
+    DatagramStop,
+    DescriptorStop,
+    FileStop,
+    Settings,
+    ToDatagrams,
+    ToPrograms,
+    parse,
+    read,
+)
+from tests.rigs.motion_gate import axis, profile, settings
+
+MS = 1_000_000
+
+
+def parsed(folder: Path, **given: Any) -> Settings:
+    return parse(json.dumps(settings(folder, **given)).encode())
+
+
+def test_settings_as_documented(tmp_path: Path) -> None:
+    found = parsed(
+        tmp_path,
+        estop=[
+            {"kind": "file", "path": "/sys/class/gpio/gpio7/value"},
+            {"kind": "fd", "fd": 3},
+            {"kind": "datagram", "path": "/run/edge/estop.sock", "fresh_ms": 100},
+        ],
+        real_time=True,
+    )
+    assert found.device == "cart-7"
+    assert found.listen == tmp_path / "motion.sock"
+    assert found.output == ToDatagrams(tmp_path / "drive.sock")
+    assert found.stops == (
+        FileStop(Path("/sys/class/gpio/gpio7/value")),
+        DescriptorStop(3),
+        DatagramStop(Path("/run/edge/estop.sock"), 100 * MS),
+    )
+    assert found.real_time
+    assert found.approvers is not None
+    assert found.approvers.used == tmp_path / "used"
+    assert found.approvers.answer_ns == 30_000 * MS
+    cart = found.profile
+    assert cart.axes == {"v_m_s": 0.0, "w_rad_s": 0.0, "tip_deg": 0.0}
+    assert cart.actions == {"drive": {"v_m_s", "w_rad_s"}, "tip": {"tip_deg"}}
+    assert cart.risky == {"tip"}
+    assert [table.name for table in cart.tables] == ["normal", "degraded"]
+    limits = cart.tables[0].axes["v_m_s"]
+    assert (limits.low, limits.high, limits.rise_per_s, limits.window_rise) == (-0.5, 1.0, 1e6, 1e6)
+    assert (limits.step_ns, limits.window_ns) == (100 * MS, 200 * MS)
+    assert (cart.longest_ttl_ns, cart.most_per_s) == (200 * MS, 1000)
+    assert (cart.refusals, cart.refusals_ns) == (5, 1000 * MS)
+    assert cart.states == {"NOMINAL", "DEGRADED"}
+    assert cart.longest_approval_ns == 600_000 * MS
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        ({"kind": "udp", "host": "127.0.0.1", "port": 9000}, ToDatagrams(("127.0.0.1", 9000))),
+        ({"kind": "udp", "host": "::1", "port": 1}, ToDatagrams(("::1", 1))),
+        ({"kind": "unix", "path": "/run/drive"}, ToDatagrams(Path("/run/drive"))),
+        (
+            {"kind": "exec", "command": ["/bin/go", "x"], "safe": ["/bin/stop"], "limit_ms": 500},
+            ToPrograms(("/bin/go", "x"), ("/bin/stop",), 500 * MS),
+        ),
+    ],
+)
+def test_outputs(tmp_path: Path, output: dict[str, Any], found: object) -> None:
+    assert parsed(tmp_path, output=output).output == found
+
+
+def test_nobody_has_to_approve_where_nothing_is_risky(tmp_path: Path) -> None:
+    assert parsed(tmp_path, approvals=None, profile=profile(risky=[])).approvers is None
+
+
+TABLE = profile()["tables"][0]
+KEY = "00" * 32
+
+
+def with_axis(**change: Any) -> dict[str, Any]:
+    return {"profile": profile(tables=[TABLE | {"axes": TABLE["axes"] | {"v_m_s": axis() | change}}])}
+
+
+def approvals(**change: Any) -> dict[str, Any]:
+    return {"approvals": {"keys": {"a": KEY}, "used": "/var/lib/used", "answer_within_ms": 1000} | change}
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"device": ""}, "settings.device"),
+        ({"device": 1}, "settings.device"),
+        ({"device": "a\nb"}, "settings.device"),
+        ({"device": "d" * 129}, "settings.device"),
+        ({"listen": "motion.sock"}, "settings.listen"),
+        ({"listen": "/" + "x" * 107}, "settings.listen"),
+        ({"real_time": 1}, "settings.real_time"),
+        ({"more": 1}, "settings.more: no such setting"),
+        ({"profile": []}, "profile: not an object"),
+        ({"estop": {}}, "settings.estop"),
+        ({"estop": [{"kind": "fd", "fd": 3}] * 5}, "settings.estop"),
+        ({"estop": [{"kind": "gpio"}]}, "estop[0].kind: 'gpio' is none of"),
+        ({"estop": [{"kind": "fd", "fd": 2}]}, "estop[0].fd"),
+        ({"estop": [{"kind": "fd", "fd": 3, "x": 1}]}, "estop[0].x"),
+        ({"estop": [{"kind": "file", "path": ""}]}, "estop[0].path"),
+        ({"estop": [{"kind": "datagram", "path": "/a", "fresh_ms": 19}]}, "estop[0].fresh_ms"),
+        ({"estop": [{"kind": "datagram", "path": "a", "fresh_ms": 20}]}, "estop[0].path"),
+        ({"output": {"kind": "can"}}, "output.kind: 'can' is none of"),
+        ({"output": {"kind": "udp", "host": "drive.local", "port": 1}}, "output.host: not a numeric address"),
+        ({"output": {"kind": "udp", "host": "127.0.0.1", "port": 0}}, "output.port"),
+        ({"output": {"kind": "udp", "host": "127.0.0.1", "port": 65536}}, "output.port"),
+        ({"output": {"kind": "udp", "host": "127.0.0.1", "port": 1, "x": 1}}, "output.x"),
+        ({"output": {"kind": "unix", "path": "/a", "x": 1}}, "output.x"),
+        (
+            {"output": {"kind": "exec", "command": [], "safe": ["/b"], "limit_ms": 1}},
+            "output: command and safe",
+        ),
+        (
+            {"output": {"kind": "exec", "command": ["/b"], "safe": [], "limit_ms": 1}},
+            "output: command and safe",
+        ),
+        ({"output": {"kind": "exec", "command": [1], "safe": ["/b"], "limit_ms": 1}}, "output.command"),
+        ({"output": {"kind": "exec", "command": ["a\0"], "safe": ["/b"], "limit_ms": 1}}, "output.command"),
+        ({"output": {"kind": "exec", "command": "/b", "safe": ["/b"], "limit_ms": 1}}, "output.command"),
+        ({"output": {"kind": "exec", "command": ["/b"], "safe": ["/b"], "limit_ms": 0}}, "output.limit_ms"),
+        ({"approvals": None}, "approvals: null, but the profile has risky actions"),
+        (approvals(keys={}), "approvals.keys"),
+        (approvals(keys={"a": "00" * 31}), "approvals.keys.a"),
+        (approvals(keys={"a": "zz" * 32}), "approvals.keys.a"),
+        (approvals(keys={"a": "AA" * 32}), "approvals.keys.a"),
+        (approvals(keys={"a": 1}), "approvals.keys.a"),
+        (approvals(keys={"": KEY}), "approvals.keys: a name"),
+        (approvals(keys={"k" * 65: KEY}), "approvals.keys: a name"),
+        (approvals(keys={"a\n": KEY}), "approvals.keys: a name"),
+        (approvals(keys=[KEY]), "approvals.keys: not an object"),
+        (approvals(answer_within_ms=99), "approvals.answer_within_ms"),
+        (approvals(x=1), "approvals.x"),
+        ({"profile": profile(x=1)}, "profile.x"),
+        ({"profile": profile(axes={})}, "profile.axes"),
+        ({"profile": profile(axes={f"a{at}": 0 for at in range(17)})}, "profile.axes"),
+        ({"profile": profile(axes={"v": "0"})}, "profile.axes.v: not a finite number"),
+        ({"profile": profile(actions={"drive": ["x"]})}, "profile.actions.drive"),
+        ({"profile": profile(actions={"drive": []})}, "profile.actions.drive"),
+        ({"profile": profile(actions={"drive": "v_m_s"})}, "profile.actions.drive"),
+        ({"profile": profile(actions={"drive": [1]})}, "profile.actions.drive"),
+        ({"profile": profile(risky=["fly"])}, "profile.risky"),
+        ({"profile": profile(tables=[])}, "profile.tables"),
+        ({"profile": profile(tables=[TABLE] * 9)}, "profile.tables"),
+        ({"profile": profile(tables=[TABLE | {"name": "n" * 16}])}, "profile.tables[0].name"),
+        ({"profile": profile(tables=[TABLE | {"actions": ["fly"]}])}, "profile.tables[0].actions"),
+        (
+            {"profile": profile(tables=[TABLE | {"actions": ["drive"]}])},
+            "profile.tables[0].axes: not exactly",
+        ),
+        (
+            {"profile": profile(tables=[TABLE | {"axes": {"v_m_s": axis()}}])},
+            "profile.tables[0].axes: not exactly",
+        ),
+        ({"profile": profile(tables=[TABLE | {"x": 1}])}, "profile.tables[0].x"),
+        ({"profile": profile(states="NOMINAL")}, "profile.states"),
+        ({"profile": profile(longest_ttl_ms=0)}, "profile.longest_ttl_ms"),
+        ({"profile": profile(longest_ttl_ms=60_001)}, "profile.longest_ttl_ms"),
+        ({"profile": profile(most_per_s=1001)}, "profile.most_per_s"),
+        ({"profile": profile(most_per_s=0)}, "profile.most_per_s"),
+        ({"profile": profile(refusals=0)}, "profile.refusals"),
+        ({"profile": profile(refusals_ms=0)}, "profile.refusals_ms"),
+        ({"profile": profile(longest_approval_ms=999)}, "profile.longest_approval_ms"),
+        (with_axis(low=0.1), "profile.tables[0].axes.v_m_s: its safe value 0 is out of its range"),
+        (with_axis(high=-0.1), "profile.tables[0].axes.v_m_s: its safe value 0 is out of its range"),
+        (with_axis(rise_per_s=-1), "profile.tables[0].axes.v_m_s: rise_per_s"),
+        (with_axis(window_rise=-1), "profile.tables[0].axes.v_m_s: rise_per_s"),
+        (with_axis(step_ms=0), "profile.tables[0].axes.v_m_s.step_ms"),
+        (with_axis(window_ms=1001), "profile.tables[0].axes.v_m_s.window_ms"),
+        (with_axis(high=None), "profile.tables[0].axes.v_m_s.high"),
+        (with_axis(x=1), "profile.tables[0].axes.v_m_s.x"),
+    ],
+)
+def test_what_cannot_be_used_names_its_place(tmp_path: Path, change: dict[str, Any], place: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parsed(tmp_path, **change)
+    assert str(caught.value).startswith(place)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["device", "listen", "profile", "output", "estop", "approvals", "real_time"])
+def test_nothing_is_guessed(tmp_path: Path, key: str) -> None:
+    told = settings(tmp_path)
+    del told[key]
+    with pytest.raises(ConfigError, match=rf"settings\.{key}: missing"):
+        parse(json.dumps(told).encode())
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "not an object"),
+        (b"{}".ljust(LARGEST_SETTINGS + 1), "longer than 65536 bytes"),
+        (b'{"device":"a","device":"b"}', "a key twice"),
+    ],
+)
+def test_bytes_that_are_no_settings(data: bytes, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse(data)
+
+
+def test_they_are_read_from_a_descriptor_which_is_closed(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps(settings(tmp_path)).encode())
+    os.close(writing)
+    assert read(reading).device == "cart-7"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(reading)
+    with pytest.raises(ConfigError, match="descriptor 999: the settings cannot be read: Bad file descriptor"):
+        read(999)
