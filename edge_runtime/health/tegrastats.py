@@ -133,14 +133,19 @@ _NAME = r"[A-Za-z][\w.+-]{0,39}?"
 _END = r"(?=\s|$)"
 _NUMBER = r"-?\d{1,12}(?:\.\d{1,9})?"
 _SIZE = r"\d{1,12}"
+_FIRST = re.compile(rf"(?<![\w@])RAM\s+{_SIZE}/")
 _MEMORY = (
     rf"(?P<name>RAM|SWAP|IRAM)\s+(?P<used>{_SIZE})/(?P<total>{_SIZE})(?P<unit>[kMG])B"
     r"(?:\s*\((?P<note>[^()]*)\))?"
 )
-_SENSOR = rf"(?P<name>{_NAME})@(?P<now>{_NUMBER})C(?:/(?P<max>{_NUMBER})C)?{_END}"
+_SENSOR = rf"(?P<name>{_NAME})@(?P<now>{_NUMBER})°?C(?:/(?P<max>{_NUMBER})°?C)?{_END}"
 _RAIL = (
     rf"(?P<name>{_NAME})\s+(?P<now>{_NUMBER})(?:mW)?/(?P<average>{_NUMBER})(?:mW)?"
     rf"(?:/(?P<max>{_NUMBER})(?:mW)?)?{_END}"
+)
+_RAIL_NOW = (  # no average: told from a clock by its unit or its name
+    rf"(?P<name>{_NAME})\s+(?P<now>{_NUMBER})mW{_END}"
+    rf"|(?P<rail>(?:VDD|VIN|POM|SYS)[\w.+-]{{0,36}})\s+(?P<bare>{_NUMBER}){_END}"
 )
 _ENGINE = (
     rf"(?P<name>{_NAME})(?:_FREQ)?\s+(?=off|[-\d@])(?:(?P<off>off)|(?:(?P<load>{_NUMBER})%)?"
@@ -153,6 +158,7 @@ _FORMS: Mapping[str, re.Pattern[str]] = {
     "mts": re.compile(rf"MTS\s+fg\s+(?P<fg>{_SIZE})%\s+bg\s+(?P<bg>{_SIZE})%"),
     "sensor": re.compile(_SENSOR),
     "rail": re.compile(_RAIL),
+    "rail_now": re.compile(_RAIL_NOW),
     "engine": re.compile(_ENGINE),
 }
 _CORE = re.compile(rf"(?P<load>{_NUMBER})%(?:@(?P<clock>{_NUMBER}))?")
@@ -168,13 +174,18 @@ def parse_line(line: str) -> TegrastatsLine:
     Raises:
         NotTegrastats: the line is empty, too long, or holds neither memory nor processors.
     """
-    text = line.strip("\r\n\0 \t")
+    text = line.strip("\r\n\0 \t\"'")
     if not text:
         raise NotTegrastats("the line is empty")
     if len(text) > MAX_LINE:
         raise NotTegrastats(f"the line has more than {MAX_LINE} characters")
-    stamp, rest = leading_stamp(text)
+    first = _FIRST.search(
+        text
+    )  # every release begins with it; before it stands what a logger or a shell put there
+    stamp, words = leading_stamp(text[: first.start()] if first else text)
+    rest, words = (text[first.start() :], words) if first else (words, "")
     builder = _Builder(stamp)
+    builder.ignored += words.split()
     position = 0
     while position < len(rest):
         if rest[position].isspace():
@@ -289,6 +300,11 @@ class _Builder:
             _milliwatts(name, found["average"]),
             _milliwatts(name, found["max"]),
         )
+
+    def rail_now(self, found: re.Match[str]) -> None:
+        name, now = found["name"] or found["rail"], found["now"] or found["bare"]
+        absent: Reading[int] = unknown(NOT_PRINTED)
+        self.rails[distinct_name(self.rails, name)] = Rail(_milliwatts(name, now), absent, absent)
 
     def engine(self, found: re.Match[str]) -> None:
         name = distinct_name(self.engines, found["name"])

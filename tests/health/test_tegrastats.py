@@ -204,6 +204,49 @@ def test_times_that_loggers_put_before_a_line(stamp: str) -> None:
     assert seen["ignored"] == []
 
 
+@pytest.mark.parametrize("field", ["VDD_IN 5765mW", "VDD_IN 5765", "VDD_IN   5765mW"])
+def test_power_without_an_average(field: str) -> None:
+    seen = record(f"RAM 1/2MB CPU [0%] {field} APE 174")
+    assert seen["power"] == {"VDD_IN": {"now_mw": 5765, "average_mw": None, "max_mw": None}}
+    assert list(seen["engines"]) == ["APE"]
+
+
+def test_spaces_degree_signs_and_a_second_gpu() -> None:
+    seen = record(
+        "RAM 4/8MB (lfb 1x2MB)    SWAP 1/2MB (cached 1MB)  CPU [1%@1344, 3%@1344, off]  EMC_FREQ  8%@3199 "
+        "GR3D_FREQ 0%@114 GR3D2_FREQ 0%@115  NVENC      off   PVA0_FREQ  115 gpu@59.9°C tj@60°C/61°C VIN 1mW/2mW"
+    )
+    assert [core["mhz"] for core in seen["cpus"]] == [1344, 1344, None]
+    assert seen["engines"]["GR3D2"]["clocks_mhz"] == [115]
+    assert seen["engines"]["NVENC"]["state"] == "off"
+    assert seen["temperatures"] == {
+        "gpu": {"celsius": 59.9, "max_celsius": None},
+        "tj": {"celsius": 60.0, "max_celsius": 61.0},
+    }
+    assert seen["power"]["VIN"]["average_mw"] == 2
+    assert seen["ignored"] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ignored"),
+    [
+        ("May 11 10:00:00 host tegrastats[123]: ", "", ["May", "11", "10:00:00", "host", "tegrastats[123]:"]),
+        ("1683799200,", "", ["1683799200,"]),
+        ("[1683799200.123] ", "", ["[1683799200.123]"]),
+        ('"', '"', []),
+        ("nvidia@board:~$ tegrastats ", "", ["nvidia@board:~$", "tegrastats"]),
+    ],
+)
+def test_what_loggers_and_shells_put_around_a_line_is_no_field(
+    before: str, after: str, ignored: list[str]
+) -> None:
+    seen = record(f"{before}RAM 3/4MB (lfb 1x4MB) CPU [5%@6] tj@40C{after}")
+    assert seen["ignored"] == ignored
+    assert seen["engines"] == {}
+    assert seen["ram"]["total_mb"] == 4
+    assert seen["temperatures"]["tj"]["celsius"] == 40.0
+
+
 def test_units_are_those_of_the_fields() -> None:
     seen = record("RAM 1/2GB (lfb 8x512kB) SWAP 512/1024kB (cached 0kB) IRAM 0/252kB(lfb 252kB) CPU [1%]")
     assert seen["ram"] == {
