@@ -71,6 +71,8 @@ class HealthLog:
         if jtop.is_heading(line):
             self._pairs, self._columns = True, None
             return jtop.Values({})
+        if jtop.begins_pairs(line):
+            self._pairs, self._columns = True, None
         if (columns := jtop.columns_of(line)) is not None:
             self._pairs, self._columns = False, columns
             return jtop.Values({})

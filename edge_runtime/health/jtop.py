@@ -13,19 +13,23 @@ from edge_runtime.health.reading import Reading, temperature, unknown
 
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?")
 _JOURNAL_ZONE = re.compile(r'Found thermal "(?P<name>[^"]{1,60})" in thermal_zone(?P<zone>\d{1,4})')
-_LISTED_ZONE = re.compile(r"^(?:/\S*/)?thermal_zone(?P<zone>\d{1,4})\s*[:=]\s*(?P<name>\S{1,60})\s*$")
+_LISTED_ZONE = re.compile(
+    r"^(?:/\S*/)?thermal_zone(?P<zone>\d{1,4})(?:/(?P<file>type|temp))?\s*[:=]\s*(?P<word>\S{1,60})\s*$"
+)
 _SKIPPED = re.compile(r"Skipped (?P<name>\S{1,60}) (?P<path>/\S{1,200})")
 _ALARMS = re.compile(r"Alarms (?P<name>\S{1,60}) - \{(?P<alarms>[^{}]{0,200})\}")
 _ALARM = re.compile(r"'(?P<name>\w{1,40})': (?P<value>\d{1,9})")
 _LEAST_COLUMNS = 4
+_OTHER_LINE = "not in this line"
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneName:
-    """What a thermal zone is called."""
+    """What a thermal zone is called, or how warm it was: a line has one of them."""
 
     zone: int
-    name: str
+    name: Reading[str]
+    celsius: Reading[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +50,25 @@ class Values:
 
 def note_of(line: str) -> ZoneName | RailNote | None:
     """A line about zones or rails, or None."""
-    if found := _JOURNAL_ZONE.search(line) or _LISTED_ZONE.match(line.strip()):
-        return ZoneName(int(found["zone"]), found["name"])
+    if found := _JOURNAL_ZONE.search(line):
+        return ZoneName(int(found["zone"]), Reading(found["name"]), unknown(_OTHER_LINE))
+    if found := _LISTED_ZONE.match(line.strip()):
+        return _listed(int(found["zone"]), found["file"], found["word"])
     if found := _SKIPPED.search(line):
         return RailNote(found["name"], Reading(found["path"]), {})
     if found := _ALARMS.search(line):
         alarms = {alarm["name"]: int(alarm["value"]) for alarm in _ALARM.finditer(found["alarms"])}
         return RailNote(found["name"], unknown("not skipped"), alarms)
     return None
+
+
+def _listed(zone: int, file: str | None, word: str) -> ZoneName:
+    """`thermal_zone0: AO-therm`, and what `grep . thermal_zone*/*` prints of names and of millidegrees."""
+    if file != "temp":
+        return ZoneName(zone, Reading(word), unknown(_OTHER_LINE))
+    if _NUMBER.fullmatch(word) is None:
+        return ZoneName(zone, unknown(_OTHER_LINE), unknown(f"{word[:20]!r} is not a number"))
+    return ZoneName(zone, unknown(_OTHER_LINE), temperature(float(word) / 1000))
 
 
 def columns_of(line: str) -> tuple[str, ...] | None:
@@ -64,8 +79,13 @@ def columns_of(line: str) -> tuple[str, ...] | None:
 
 
 def is_heading(line: str) -> bool:
-    """Whether this is the first line of a file of `key, value`."""
-    return [word.strip().lower() for word in line.split(",")] == ["<key>", "<value>"]
+    """Whether this is the first line of a file of `key, value`: its heading, as `<key>, <value>` or `key,value`."""
+    return [word.strip().strip("<>").lower() for word in line.split(",")] == ["key", "value"]
+
+
+def begins_pairs(line: str) -> bool:
+    """Whether this is the first pair of a file without a heading: the time."""
+    return re.match(r"time\s*,\s*\d{4}-\d{2}-\d{2}[ T][\d:.]+\s*$", line, re.IGNORECASE) is not None
 
 
 def value_of(line: str) -> Values | None:

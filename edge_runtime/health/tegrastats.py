@@ -179,9 +179,8 @@ def parse_line(line: str) -> TegrastatsLine:
         raise NotTegrastats("the line is empty")
     if len(text) > MAX_LINE:
         raise NotTegrastats(f"the line has more than {MAX_LINE} characters")
-    first = _FIRST.search(
-        text
-    )  # every release begins with it; before it stands what a logger or a shell put there
+    # every release begins with RAM; before it stands what a logger or a shell put there
+    first = _FIRST.search(text)
     stamp, words = leading_stamp(text[: first.start()] if first else text)
     rest, words = (text[first.start() :], words) if first else (words, "")
     builder = _Builder(stamp)

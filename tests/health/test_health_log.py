@@ -71,6 +71,27 @@ def test_every_value_of_the_csv_is_read(shared_data: Path) -> None:
     assert log.refusals.total() == 0
 
 
+def test_zones_as_grep_prints_them() -> None:
+    log, lines = read(
+        "/sys/class/thermal/thermal_zone10/type:tj-thermal\n/sys/class/thermal/thermal_zone10/temp:53968\n"
+        "/sys/class/thermal/thermal_zone3/temp:-256000\nthermal_zone4/temp:what\n"
+    )
+    assert [(line.record["zone"], line.record["name"], line.record["celsius"]) for line in lines] == [
+        (10, "tj-thermal", None),
+        (10, None, 53.968),
+        (3, None, None),
+        (4, None, None),
+    ]
+    assert "powered off" in lines[2].record["unknown"]["celsius"]
+    assert log.kinds == {"thermal_zone": 4}
+
+
+def test_pairs_without_a_heading_begin_with_the_time() -> None:
+    log, lines = read("GPU, 5\ntime, 2020-09-03 10:28:30.003209\nGPU, 5\nTemp GPU, 46.0\n")
+    assert log.kinds == {"refused": 1, "values": 3}
+    assert [line.record["values"] for line in lines[2:]] == [{"GPU": 5}, {"Temp GPU": 46.0}]
+
+
 def test_a_recording_in_columns() -> None:
     log, lines = read(
         "time,uptime,CPU1,Temp GPU,Power TOT,nvp model\n2024-01-02 03:04:05.678,1:02:03,12,-256,4859,MAXN\na,b\n"
