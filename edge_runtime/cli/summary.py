@@ -167,8 +167,9 @@ def _way_out(delivery: "DeliverySnapshot") -> Text:
     if way.state.value == "connected":
         text.append("connected")
         return text if way.why is None else text.append(f"; {way.why}", style="yellow")
-    said = way.why or ""
-    return text.append(f"CUT OFF: {said}" if way.state.value == "cut_off" else said, style="bold red")
+    if way.state.value == "cut_off":
+        return text.append(f"CUT OFF: {way.why}", style="bold red")
+    return text.append(way.why or "", style="yellow")
 
 
 def _stages(snapshot: "RunSnapshot") -> Table:

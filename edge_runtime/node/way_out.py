@@ -9,6 +9,9 @@ from edge_runtime.node.line_board import LineRecord, read_line
 from edge_runtime.node.processes import ProcessState, ProcessStatus
 from edge_runtime.state import StateDirectory
 
+NOT_YET = "not connected yet"
+"""What the uplink says before its first attempt has an outcome."""
+
 NOT_ENROLLED = "not enrolled, nothing is sent: edge-runtime enrol --server URL --token @FILE"
 
 
@@ -17,11 +20,13 @@ class WayState(str, Enum):
 
     Attributes:
         CONNECTED: the server answers.
+        CONNECTING: the uplink has not been able to tell yet: it starts, or its first attempt is under way.
         CUT_OFF: the device is a member of a fleet, and nothing is delivered.
         NOT_ENROLLED: no fleet server knows this device.
     """
 
     CONNECTED = "connected"
+    CONNECTING = "connecting"
     CUT_OFF = "cut_off"
     NOT_ENROLLED = "not_enrolled"
 
@@ -74,12 +79,26 @@ def judge(
     present = line if line is not None and uplink is not None and line.pid == uplink.pid else None
     if present is not None and present.online:
         return WayOut(WayState.CONNECTED, present.renewal, connected)
+    if not _has_ended(not_after_ms, wall) and _begins(present, uplink):
+        return WayOut(WayState.CONNECTING, NOT_YET, connected)
     last = "the server never answered this device" if connected is None else f"it last answered {connected}"
     return WayOut(WayState.CUT_OFF, f"{_why(not_after_ms, present, uplink, wall)}; {last}", connected)
 
 
+def _has_ended(not_after_ms: int, wall: WallLabel) -> bool:
+    """Whether the certificate has: a clock that nobody set cannot say."""
+    return wall.synced and not_after_ms < wall.unix_ns // NS_PER_MS
+
+
+def _begins(line: LineRecord | None, uplink: ProcessStatus | None) -> bool:
+    """Whether the uplink's first attempt has no outcome yet."""
+    if line is not None:
+        return line.why == NOT_YET
+    return uplink is None or uplink.state is not ProcessState.BACKING_OFF
+
+
 def _why(not_after_ms: int, line: LineRecord | None, uplink: ProcessStatus | None, wall: WallLabel) -> str:
-    if wall.synced and not_after_ms < wall.unix_ns // NS_PER_MS:
+    if _has_ended(not_after_ms, wall):
         renewal = "" if line is None or line.renewal is None else f" ({line.renewal})"
         return f"the device's certificate has expired{renewal}"
     if line is not None and line.renewal is not None:
@@ -88,4 +107,4 @@ def _why(not_after_ms: int, line: LineRecord | None, uplink: ProcessStatus | Non
         return line.why
     if uplink is not None and uplink.state is ProcessState.BACKING_OFF:
         return f"the uplink does not run: it ended with {uplink.last_exit}, and its reason is in the log"
-    return "the uplink has not begun to connect"
+    return "the uplink says nothing"

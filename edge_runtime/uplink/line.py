@@ -65,7 +65,7 @@ class Line:
         self._hanging: list[MqttSession] = []
         self._next_ns = 0
         self._fall_back = False
-        self.trouble: str | None = "not connected yet"
+        self.trouble: str | None = "not connected yet"  # edge_runtime.node.way_out looks for it
         self.attempts = 0
         self.sessions = 0
 

@@ -73,7 +73,8 @@ def invite(
         return
     write(made["token"])
     uses = "one device" if made["uses"] == 1 else f"{made['uses']} devices"
-    say(f"for {uses}, until {when(made['expires_ms'])} UTC. On the device:")
+    where = "On the device, with the token in FILE" if width() is None else "On the device"
+    say(f"for {uses}, until {when(made['expires_ms'])} UTC. {where}:")
     for line in _how_to_enrol(made):
         say(line)
 
@@ -206,7 +207,7 @@ def _done(found: Any, text: str, *, json: bool) -> None:
 
 def _how_to_enrol(made: Any) -> list[str]:
     """The command to paste. The token is in it on a terminal alone: stderr of a program is often a log."""
-    token = "@FILE, which holds it" if width() is None else made["token"]
+    token = "@FILE" if width() is None else made["token"]
     url = made["server"]
     if url is None:
         return [

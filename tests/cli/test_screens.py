@@ -129,6 +129,7 @@ def delivery(way_out: WayOut, outbox: OutboxStatus | None = None, **decided: int
         (WayOut(WayState.CONNECTED, "not renewed"), "server  connected; not renewed"),
         (WayOut(WayState.CUT_OFF, "revoked"), "server  CUT OFF: revoked"),
         (WayOut(WayState.NOT_ENROLLED, "not enrolled"), "server  not enrolled"),
+        (WayOut(WayState.CONNECTING, "not connected yet"), "server  not connected yet"),
     ],
 )
 def test_the_summary_says_whether_delivery_is_cut_off_and_what_the_gate_decided(

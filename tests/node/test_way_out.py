@@ -13,6 +13,7 @@ from edge_runtime.state import StateDirectory
 
 NOW_MS = 1_800_000_000_000
 LATER = NOW_MS + 1
+NEVER = "the server never answered this device"
 SEEN = "2026-11-29T10:00:00.000Z"
 RUNS = ProcessStatus("uplink", ProcessState.RUNNING, 7, 0, None)
 
@@ -31,7 +32,12 @@ def line(**fields: object) -> LineRecord:
     ("ends_ms", "said", "uplink", "why"),
     [
         (None, None, None, NOT_ENROLLED),
-        (LATER, None, None, "the uplink has not begun to connect; the server never answered this device"),
+        (
+            LATER,
+            None,
+            ProcessStatus("uplink", ProcessState.BACKING_OFF, None, 0, 1),
+            f"the uplink does not run: it ended with 1, and its reason is in the log; {NEVER}",
+        ),
         (LATER, line(), RUNS, f"no route; it last answered {SEEN}"),
         (LATER, line(connected=None), RUNS, "no route; the server never answered this device"),
         (LATER, line(renewal="it was revoked"), RUNS, f"no route; it was revoked; it last answered {SEEN}"),
@@ -63,6 +69,22 @@ def test_connected_is_what_the_present_uplink_says() -> None:
     assert judge(LATER, online, RUNS, wall()) == WayOut(WayState.CONNECTED, None, SEEN)
     soon = judge(LATER, line(online=True, why=None, renewal="not reachable"), RUNS, wall())
     assert soon == WayOut(WayState.CONNECTED, "not reachable", SEEN)
+
+
+@pytest.mark.parametrize(
+    ("said", "uplink"),
+    [
+        (None, None),
+        (None, ProcessStatus("uplink", ProcessState.STARTING, 7, 0, None)),
+        (line(why="not connected yet"), RUNS),
+        (line(pid=6, online=True, why=None), ProcessStatus("uplink", ProcessState.STARTING, 7, 0, None)),
+    ],
+)
+def test_before_the_first_attempt_has_an_outcome_nothing_is_cut_off(
+    said: LineRecord | None, uplink: ProcessStatus | None
+) -> None:
+    found = judge(LATER, said, uplink, wall())
+    assert (found.state, found.why) == (WayState.CONNECTING, "not connected yet")
 
 
 def test_a_clock_that_nobody_set_expires_no_certificate() -> None:
