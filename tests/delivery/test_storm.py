@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from edge_runtime.uplink.backoff import ReconnectSettings
@@ -35,16 +36,28 @@ def test_a_fleet_comes_back_within_its_plan(tmp_path: Path) -> None:
         assert all(sum(stored.keys.values()) == 1 for stored in rows)
 
 
+def _cpu_s(process: psutil.Process) -> float:
+    used = process.cpu_times()
+    return float(used.user + used.system)
+
+
 async def _storm(server: Server, fleet: Fleet, settings: ReconnectSettings) -> dict[str, float]:
     await asyncio.wait_for(fleet.start(4 * settings.spread_s), 300)
     await asyncio.sleep(settings.short_s)
     fleet.begin_to_deliver()
     pid = broker_pid(server)
+    ingest = psutil.Process(children(server, "fleet_server.ingest")[0].pid)
+    ingest_cpu_s, own_cpu_s = _cpu_s(ingest), time.process_time()
     begin = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     whole = await fleet.wait_served(settings.spread_s * 4 + 180)
     records = fleet.records
     times = sorted(at - begin for at in records.served.values())
+    cpu_s = {
+        "devices": time.process_time() - own_cpu_s,
+        "ingest": _cpu_s(ingest) - ingest_cpu_s,
+        "broker": sum(_cpu_s(found) for found in children(server, "nats-server")),
+    }
     await fleet.stop()
     assert wait_for(lambda: [found.pid for found in children(server, "nats-server")] != [pid])
     return {
@@ -57,4 +70,5 @@ async def _storm(server: Server, fleet: Fleet, settings: ReconnectSettings) -> d
         "refused": records.refused,
         "median_s": round(times[len(times) // 2], 2) if times else 0.0,
         "last_s": round(times[-1], 2) if times else 0.0,
+        **{f"cpu_{name}_s": round(used, 2) for name, used in cpu_s.items()},
     }

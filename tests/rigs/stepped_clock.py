@@ -4,11 +4,9 @@
 `variables`; they run the product's own entry points, and everything in them, TLS included, sees the same time.
 """
 
-import functools
 import shutil
 import struct
 import subprocess
-import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -21,25 +19,13 @@ _SOURCE = Path(__file__).with_suffix(".c")
 _FIRST_BOOT = "00000000-0000-4000-8000-000000000001"
 
 
-@functools.lru_cache(maxsize=1)
-def _library() -> Path:
-    """The compiled library; where there is no compiler a laptop skips and CI fails."""
+def _compiled(target: Path) -> Path:
+    """The library; where there is no compiler a laptop skips and CI fails."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler: apt-get install gcc")
-    target = Path(tempfile.gettempdir()) / f"fleet-stepped-clock-{uuid.uuid4().hex}.so"
-    command = [
-        compiler,
-        "-O1",
-        "-Wall",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        "-o",
-        str(target),
-        str(_SOURCE),
-        "-ldl",
-    ]
+    options = ["-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
+    command = [compiler, *options, "-o", str(target), str(_SOURCE), "-ldl"]
     subprocess.run(command, check=True, capture_output=True)
     return target
 
@@ -61,7 +47,7 @@ class SteppedClock:
         self._synced, self._boot_id = True, ""
         self._begin_boot(_FIRST_BOOT)
         self.variables = {
-            "LD_PRELOAD": str(_library()),
+            "LD_PRELOAD": str(_compiled(folder / "stepped_clock.so")),
             "STEPPED_CLOCK": str(self._steering),
             "STEPPED_BOOT_ID": str(self._boot_file),
         }
