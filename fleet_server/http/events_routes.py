@@ -1,13 +1,16 @@
 """Events: a page of them, one of them, and a live stream that a reader can take up where it left off."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from edge_runtime.clock import NS_PER_S
 from edge_runtime.protocol.topics import DeviceId
@@ -57,9 +60,28 @@ Wanted = Annotated[EventFilter, Depends(wanted_events)]
 
 @dataclass(slots=True)
 class StreamCount:
-    """How many live streams there are; changed in the event loop alone."""
+    """How many live streams there are; changed in the event loop alone.
+
+    Attributes:
+        open: in all.
+        of_token: by the id of their token; a token without one has no entry.
+    """
 
     open: int = 0
+    of_token: Counter[str] = field(default_factory=Counter)
+
+    @contextlib.contextmanager
+    def counted(self, token: str) -> Iterator[None]:
+        """One more while the block lasts."""
+        self.open += 1
+        self.of_token[token] += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+            self.of_token[token] -= 1
+            if not self.of_token[token]:
+                del self.of_token[token]
 
 
 @router.get("", operation_id="listEvents")
@@ -106,13 +128,16 @@ async def stream_events(
     if count.open >= services.limits.streams:
         text = f"there are {count.open} live streams, which is the most this server gives"
         raise Problem(503, "too_many_streams", text, {"Retry-After": "10"})
+    if count.of_token[operator.id] >= services.limits.token_streams:
+        text = f"this token has {services.limits.token_streams} live streams, which is the most that one may have"
+        raise Problem(429, "too_many_streams", text, {"Retry-After": "10"})
     start = int(last_event_id) if last_event_id is not None else after_id
     if start is not None and start >= 1 << 63:
         raise Problem(422, "invalid", "Last-Event-ID: no number of an event")
     if start is None:
         start = await run_in_threadpool(_newest_id, services)
-    stream = _Stream(services, wanted, start, operator, count)
-    return StreamingResponse(stream.lines(), media_type="text/event-stream")
+    stream = _Stream(services, wanted, start, operator)
+    return _LiveResponse(stream.lines(), count, operator.id)
 
 
 @router.get("/{key}", operation_id="showEvent")
@@ -129,24 +154,26 @@ def show_event(key: KeyInPath, services: Given, _viewer: Viewer) -> EventDetail:
         )
 
 
+class _LiveResponse(StreamingResponse):
+    """Counts while it is being sent: a generator that nobody reads on is closed when the collector comes by."""
+
+    def __init__(self, lines: AsyncIterator[str], count: StreamCount, token: str) -> None:
+        super().__init__(lines, media_type="text/event-stream")
+        self._count, self._token = count, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._count.counted(self._token):
+            await super().__call__(scope, receive, send)
+
+
 class _Stream:
     """One live stream: polls the database, ends when the server goes down or the token no longer holds."""
 
-    def __init__(
-        self, services: Services, wanted: EventFilter, start: int, operator: Operator, count: StreamCount
-    ) -> None:
-        self._services, self._wanted, self._operator, self._count = services, wanted, operator, count
+    def __init__(self, services: Services, wanted: EventFilter, start: int, operator: Operator) -> None:
+        self._services, self._wanted, self._operator = services, wanted, operator
         self._last = start
 
     async def lines(self) -> AsyncIterator[str]:
-        self._count.open += 1
-        try:
-            async for line in self._lines():
-                yield line
-        finally:
-            self._count.open -= 1
-
-    async def _lines(self) -> AsyncIterator[str]:
         clock = self._services.clock
         began_ns = said_ns = clock.monotonic_ns()
         yield "retry: 1000\n\n"

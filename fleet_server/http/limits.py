@@ -39,6 +39,8 @@ class Limits:
         body_s: a request's body has arrived within this.
         chunk_s: the same for one PATCH of evidence.
         streams: live streams of events at one time.
+        token_streams: of them, those with one operator's token.
+        send_s: a reader that takes nothing for so long is let go.
         stream_s: a live stream ends after this; its reader comes back with `Last-Event-ID`.
     """
 
@@ -54,6 +56,8 @@ class Limits:
     body_s: float = 10.0
     chunk_s: float = 120.0
     streams: int = 64
+    token_streams: int = 16
+    send_s: float = 30.0
     stream_s: float = 3600.0
 
 

@@ -55,12 +55,14 @@ class Shield:
             await self._app(scope, receive, send)
             return
         began_ns = self._clock.monotonic_ns()
-        answer = _Answer(send)
+        answer = _Answer(send, self._limits.send_s)
         try:
             await self._bounded(scope, receive, answer)
         except Problem as problem:
             await _send_problem(problem, scope, answer)
         except asyncio.TimeoutError:
+            if answer.status:
+                return  # it does not read its answer, or the rest came too late: the connection is closed
             await _send_problem(
                 Problem(503, "too_slow", "the request took too long: try again", {"Retry-After": "5"}),
                 scope,
@@ -77,6 +79,10 @@ class Shield:
             self._count(scope, answer.status, self._clock.monotonic_ns() - began_ns)
 
     async def _bounded(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        if {b"content-length", b"transfer-encoding"} <= {name.lower() for name, _ in scope["headers"]}:
+            # a proxy may read the one and we the other: what then follows would be somebody else's request
+            text = "a request says its length once: by Content-Length or by Transfer-Encoding"
+            raise Problem(400, "two_lengths", text, {"Connection": "close"})
         wait = self._addresses.take(_address(scope), self._clock.monotonic_ns())
         if wait:
             raise too_many("this address asks too often", wait)
@@ -117,10 +123,13 @@ def too_many(what: str, wait_s: int) -> Problem:
 
 
 class _Answer:
-    """`send`, with the status that was sent and the headers that every answer gets."""
+    """`send`, with the status that was sent, the headers that every answer gets, and an end to its patience.
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    A reader that takes nothing would otherwise keep its live stream, and a place of 64, for ever.
+    """
+
+    def __init__(self, send: Send, patience_s: float) -> None:
+        self._send, self._patience_s = send, patience_s
         self.status = 0
 
     async def __call__(self, message: dict[str, Any]) -> None:
@@ -129,7 +138,7 @@ class _Answer:
             given = {name.lower() for name, _ in message.get("headers", ())}
             more = [header for header in _HEADERS if header[0] not in given]
             message = {**message, "headers": [*message.get("headers", ()), *more]}
-        await self._send(message)
+        await asyncio.wait_for(self._send(message), self._patience_s)
 
 
 class _Limited:

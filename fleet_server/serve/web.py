@@ -11,6 +11,7 @@ import uvicorn
 from edge_runtime.errors import ConfigError
 from fleet_server.http.app import FleetApp
 from fleet_server.http.peer import PeerProtocol
+from fleet_server.serve.door import Door
 from fleet_server.settings import ServerSettings
 
 _MOST_CONNECTIONS = 1000
@@ -28,7 +29,7 @@ def bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        bound = socket.socket(family, kind, protocol)
+        bound = Door(family, kind, protocol)
     except OSError as error:
         raise ConfigError(f"{host}: {error.strerror}") from None
     try:
