@@ -17,8 +17,11 @@ from edge_runtime.health.sysfiles import SysFiles
 THERMAL, HWMON, CPUFREQ = "/sys/class/thermal", "/sys/class/hwmon", "/sys/devices/system/cpu/cpufreq"
 
 _TRIPS, _COUNTED = 12, 32
-_NOT_LIMITERS = re.compile(r"fan|lcd|backlight|tcc offset|iwlwifi|charger", re.IGNORECASE)
-"""Cooling devices whose state says nothing about the speed of the machine: a fan that turns is no throttling."""
+_NOT_LIMITERS = re.compile(r"fan|lcd|backlight|tcc offset|iwlwifi|charger|hot-surface", re.IGNORECASE)
+"""Cooling devices whose state says nothing about the speed of the machine: a fan that turns is no throttling.
+
+Orin's `hot-surface-alert` at 70 C warns whoever might touch the heat sink and slows nothing down.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +194,43 @@ def read_temperatures(files: SysFiles) -> Mapping[str, Zone]:
 def _zone(files: SysFiles, path: str) -> Zone:
     throttles: list[float] = []
     critical: list[float] = []
+    slowing = _slowing_trips(files, path)
     for number in range(_TRIPS):
         kind = files.text(f"{path}/trip_point_{number}_type").value
         if kind is None:
             break
         if kind in ("passive", "hot", "critical"):
             celsius = _celsius(files.integer(f"{path}/trip_point_{number}_temp")).value
-            if celsius is not None and celsius > 0:  # 0 and below: a trip that is switched off
-                (throttles if kind == "passive" else critical).append(celsius)
+            if celsius is None or celsius <= 0:  # 0 and below: a trip that is switched off
+                continue
+            if kind != "passive":
+                critical.append(celsius)
+            elif slowing is None or number in slowing:
+                throttles.append(celsius)
     none = "the zone has no such trip point"
     return Zone(
         _celsius(files.integer(f"{path}/temp")),
         Reading(min(throttles)) if throttles else unknown(none),
         Reading(min(critical)) if critical else unknown(none),
     )
+
+
+def _slowing_trips(files: SysFiles, path: str) -> set[int] | None:
+    """Trip points to which the kernel bound something that slows down; None where it shows no bindings.
+
+    An Orin has a passive trip at 70 C in every zone that only warns, and the one that throttles at 99 C.
+    """
+    slowing: set[int] = set()
+    bound = False
+    for entry in files.names(path, r"cdev\d+_trip_point"):
+        trip = files.integer(f"{path}/{entry}").value
+        kind = files.text(f"{path}/{entry.removesuffix('_trip_point')}/type").value
+        if trip is None or kind is None:
+            continue
+        bound = True
+        if not _NOT_LIMITERS.search(kind):
+            slowing.add(trip)
+    return slowing if bound else None
 
 
 def _celsius(millidegrees: Reading[int]) -> Reading[float]:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.health import HealthReader, HealthSnapshot, read_health, screen_lines
+from edge_runtime.health.governor import GovernorSettings
+from edge_runtime.health.heat import thermal_reading
 from edge_runtime.health.jetson import JetsonHealth
 from tests.rigs.boards import Board, FixedClock, agx_orin, computer, orin_nano, thor, xavier
 
@@ -36,12 +38,14 @@ def test_an_orin_nano(tmp_path: Path) -> None:
     assert seen.model.value == "NVIDIA Jetson Orin Nano Developer Kit"
     assert (seen.hottest.name.value, seen.hottest.celsius.value) == ("cpu-thermal", 53.968)
     assert seen.hottest.margin_c.value == pytest.approx(99 - 53.968)
+    assert seen.temperatures["tj-thermal"].throttles_at.value == 99.0  # not the 70 C of the hot surface
+    assert seen.temperatures["tj-thermal"].critical_at.value == 104.5
     assert list(seen.temperatures)[-1] == "tj-thermal"  # each zone once: its mirror in hwmon is left out
     assert "not a regular file" in seen.temperatures["cv0-thermal"].celsius.reason
     assert "powered off" in seen.temperatures["cv1-thermal"].celsius.reason
     assert seen.temperatures["cv2-thermal"].celsius.reason == "empty"
     assert seen.throttling.active.value is False
-    assert "pwm-fan" not in seen.throttling.limiters
+    assert not {"pwm-fan", "hot-surface-alert"} & set(seen.throttling.limiters)
     assert board.l4t.value == "36.4.3"
     assert (board.mode.number.value, board.mode.name.value) == (2, "MAXN_SUPER")
     assert list(board.power) == ["VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC"]
@@ -234,6 +238,29 @@ def test_a_pipe_in_a_files_place_does_not_wait(tmp_path: Path) -> None:
     place.unlink()
     os.mkfifo(place)
     assert look(tmp_path).temperatures["cpu-thermal"].celsius.reason == "not a regular file"
+
+
+def test_what_the_governor_is_told(tmp_path: Path) -> None:
+    settings = GovernorSettings(limit_c=90.0)
+    for name, expected, throttled in (
+        ("orin_nano", 90 - (99 - 53.968), False),  # by the degrees that are left
+        ("agx_orin", 44.562, True),  # no zone says where it throttles
+    ):
+        root = tmp_path / name
+        BOARDS[name](root)
+        seen = thermal_reading(look(root), settings)
+        assert seen.celsius == pytest.approx(expected)
+        assert seen.throttled is throttled
+    nothing = thermal_reading(look(tmp_path / "empty"), settings)
+    assert (nothing.celsius, nothing.throttled) == (None, None)
+
+
+def test_a_trip_that_only_drives_a_fan_is_no_throttling(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    trips = (("passive", 60_000), ("passive", 0), ("active", 50_000))
+    board.zones({"cpu-thermal": 55_000}, trips, {0: ("pwm-fan",), 1: ("cpufreq-cpu0",)})
+    zone = look(tmp_path).temperatures["cpu-thermal"]
+    assert zone.throttles_at.reason == zone.critical_at.reason == "the zone has no such trip point"
 
 
 def test_a_file_whose_read_fails(tmp_path: Path) -> None:

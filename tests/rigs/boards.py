@@ -6,7 +6,7 @@ A value of None leaves a name in the tree that cannot be read as a file, which i
 whoever reads it (the kernel answers with an error).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_MS, WallLabel
@@ -53,15 +53,22 @@ class Board:
             place.write_text(f"{text}\n", encoding="utf-8")
 
     def zones(
-        self, temperatures: Mapping[str, int | str | None], trips: Mapping[str, int] | None = None
+        self,
+        temperatures: Mapping[str, int | str | None],
+        trips: Sequence[tuple[str, int]] = (),
+        bound: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         for number, (name, value) in enumerate(temperatures.items()):
             zone = f"/sys/class/thermal/thermal_zone{number}"
             self.put(f"{zone}/type", name)
             self.put(f"{zone}/temp", value)
-            for trip, (kind, at) in enumerate((trips or {}).items()):
+            for trip, (kind, at) in enumerate(trips):
                 self.put(f"{zone}/trip_point_{trip}_type", kind)
                 self.put(f"{zone}/trip_point_{trip}_temp", at)
+            pairs = ((trip, kind) for trip, kinds in (bound or {}).items() for kind in kinds)
+            for link, (trip, kind) in enumerate(pairs):
+                self.put(f"{zone}/cdev{link}_trip_point", trip)
+                self.put(f"{zone}/cdev{link}/type", kind)
 
     def cooling(self, states: Mapping[str, tuple[int | str | None, int]]) -> None:
         for number, (name, (state, highest)) in enumerate(states.items()):
@@ -100,7 +107,9 @@ class Board:
             self.put(f"{folder}/{kind}_freq", value)
 
 
-ORIN_TRIPS = {"passive": 99_000, "hot": 103_000, "critical": 104_500}
+ORIN_TRIPS = (("passive", 99_000), ("critical", 104_500), ("passive", 70_000))
+ORIN_BOUND = {0: ("cpufreq-cpu0", "cpu-throttle-alert", "devfreq-17000000.gpu"), 2: ("hot-surface-alert",)}
+"""The passive trip at 70 C only warns of a hot surface; a user measured what is bound to which."""
 
 
 def orin_nano(root: Path) -> Board:
@@ -121,13 +130,14 @@ def orin_nano(root: Path) -> Board:
             "tj-thermal": 53_968,
         },
         ORIN_TRIPS,
+        ORIN_BOUND,
     )
     board.cooling(
         {
             "pwm-fan": (2, 3),
             "cpu-throttle-alert": (0, 1),
             "gpu-throttle-alert": (0, 1),
-            "hot-surface-alert": (0, 1),
+            "hot-surface-alert": (1, 1),
             "devfreq-17000000.gpu": (0, 8),
             "cpufreq-cpu0": (0, 20),
         }
@@ -219,7 +229,7 @@ def xavier(root: Path) -> Board:
             "Tdiode_tegra": 32_000,
             "thermal-fan-est": 30_800,
         },
-        {"passive": 86_000, "critical": 90_500},
+        (("passive", 86_000), ("critical", 90_500)),
     )
     base = "/sys/bus/i2c/drivers/ina3221x/1-0040/iio:device0"
     for number, (name, power, volts, amperes) in enumerate(
@@ -249,7 +259,8 @@ def thor(root: Path) -> Board:
             "soc345-thermal": 53_700,
             "tj-thermal": 55_100,
         },
-        {"passive": 109_000, "critical": 114_500},
+        (("passive", 109_000), ("critical", 114_500)),
+        {0: ("cpu-throttle-alert",)},
     )
     board.cooling(
         {
@@ -286,7 +297,7 @@ def computer(root: Path) -> Board:
     board = Board(root)
     board.usual(processors="0-3", total_kb=16_000_000, available_kb=8_000_000)
     board.put("/sys/class/dmi/id/product_name", "NUC7i5BNH")
-    board.zones({"acpitz": 27_800, "x86_pkg_temp": 71_000}, {"passive": 95_000, "critical": 100_000})
+    board.zones({"acpitz": 27_800, "x86_pkg_temp": 71_000}, (("passive", 95_000), ("critical", 100_000)))
     board.cooling({"Processor": (0, 10), "Fan": (1, 1), "intel_powerclamp": (-1, 50), "TCC Offset": (3, 63)})
     board.hwmon(0, "acpitz", {"temp1_input": 27_800})
     board.hwmon(1, "coretemp", {"temp1_input": 71_000, "temp1_label": "Package id 0", "temp1_crit": 100_000})
