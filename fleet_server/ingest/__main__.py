@@ -18,7 +18,7 @@ import structlog
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.lifeline import die_with_parent
+from edge_runtime.lifeline import die_with_parent, leave_no_core
 from fleet_server.ingest.chores import Chores
 from fleet_server.ingest.commit import Committer
 from fleet_server.ingest.inspection import Rules
@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--worker", type=int, default=1, help="number of this process, from 1")
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     options = parser.parse_args(arguments)
+    leave_no_core()
     if options.with_parent:
         die_with_parent()
     configure_logs()

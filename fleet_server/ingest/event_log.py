@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.delivery import RejectionCode
 from fleet_server.ingest.parcels import Candidate, NewEvent, Refusal
-from fleet_server.storage.event_tables import EventRow, EvidenceRow
+from fleet_server.storage.event_tables import MINUTE_MS, EventRow, EvidenceRow
 from fleet_server.storage.writing import chunks, insert, insert_new, run, table
 
 _EVENTS = table(EventRow)
@@ -40,6 +40,11 @@ _COLUMNS = {
 }
 """In the order of `_row`, with PostgreSQL's types."""
 
+_NOTE_MINUTE = (
+    "INSERT INTO event_minutes (minute, first_id, last_id) "
+    "VALUES (?, (SELECT id FROM events ORDER BY id DESC LIMIT 1 OFFSET ?), (SELECT max(id) FROM events)) "
+    "ON CONFLICT (minute) DO UPDATE SET last_id = excluded.last_id"
+)
 _CONFLICT = Refusal(RejectionCode.KEY_CONFLICT, permanent=True, text="another event has this key")
 
 
@@ -96,6 +101,8 @@ def store_events(connection: Connection, offers: Sequence[Offer], received_ms: i
     stored = _lookup(connection, [offer.candidate.key for offer in offers if offer.refusal is not None])
     if rows:
         inserted = insert_new(connection, "events", _COLUMNS, rows, "key")
+        if inserted:
+            run(connection, _NOTE_MINUTE, received_ms // MINUTE_MS, inserted - 1)
         if inserted == len(rows) == len(offers):
             return None
         if inserted == len(rows):

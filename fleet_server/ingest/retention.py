@@ -16,7 +16,14 @@ from fleet_server.evidence import EvidenceStore
 from fleet_server.settings import RetentionSettings
 from fleet_server.storage.device_tables import CommandRow, HeldRow
 from fleet_server.storage.engine import Store
-from fleet_server.storage.event_tables import EpochRow, EventRow, EvidenceRow, FateCountRow, SettledRow
+from fleet_server.storage.event_tables import (
+    EpochRow,
+    EventMinuteRow,
+    EventRow,
+    EvidenceRow,
+    FateCountRow,
+    SettledRow,
+)
 from fleet_server.storage.writing import INGEST_LOCK, take_turn
 
 _DAY_MS = 24 * 3600 * 1000
@@ -60,6 +67,7 @@ def forget_old(
         if found[0] < _AT_ONCE:
             break
     with store.write() as session:
+        _forget_minutes(session)
         return Forgotten(
             events,
             pieces,
@@ -76,7 +84,11 @@ def _forget_events(session: Session, evidence: EvidenceStore, before_ms: int) ->
     newest = select(func.max(EventRow.id)).scalar_subquery()
     query = (
         select(EventRow.id, EventRow.device, EventRow.evidence_sha256)
-        .where(EventRow.received_ms < before_ms, EventRow.id < newest)
+        .where(
+            EventRow.received_ms < before_ms,
+            EventRow.id <= EventMinuteRow.last_before(before_ms),
+            EventRow.id < newest,
+        )
         .order_by(EventRow.id)
         .limit(_AT_ONCE)
     )
@@ -89,6 +101,13 @@ def _forget_events(session: Session, evidence: EvidenceStore, before_ms: int) ->
             evidence.forget(session, device, sha256)
             pieces += 1
     return len(rows), pieces
+
+
+def _forget_minutes(session: Session) -> None:
+    """Minutes whose events are gone."""
+    take_turn(session.connection(), INGEST_LOCK)
+    oldest = select(func.min(EventRow.id)).scalar_subquery()
+    session.execute(delete(EventMinuteRow).where(EventMinuteRow.last_id < oldest))
 
 
 def _forget_epochs(session: Session, before_ms: int) -> int:

@@ -11,7 +11,7 @@ from edge_runtime.protocol.delivery import ApprovedEvent
 from edge_runtime.protocol.event import EventRecord
 from edge_runtime.protocol.vocabulary import Severity
 from edge_runtime.protocol.wire import WireError
-from fleet_server.storage.event_tables import EventRow, EvidenceRow
+from fleet_server.storage.event_tables import EventMinuteRow, EventRow, EvidenceRow
 
 MAX_PAGE = 1000
 _SEVERITIES = list(Severity)
@@ -47,9 +47,11 @@ class EventFilter:
         if self.severity_at_least is not None:
             query = query.where(EventRow.severity >= self.severity_at_least.rank)
         if self.since_ms is not None:
-            query = query.where(EventRow.received_ms >= self.since_ms)
+            first = EventMinuteRow.first_since(self.since_ms)
+            query = query.where(EventRow.received_ms >= self.since_ms, EventRow.id >= first)
         if self.until_ms is not None:
-            query = query.where(EventRow.received_ms < self.until_ms)
+            last = EventMinuteRow.last_before(self.until_ms)
+            query = query.where(EventRow.received_ms < self.until_ms, EventRow.id <= last)
         return query
 
 

@@ -1,9 +1,22 @@
 """Tables of what devices delivered: events, the gaps that were closed, dead letters and evidence."""
 
-from sqlalchemy import BigInteger, Index, Integer, LargeBinary, SmallInteger, String, text
+from sqlalchemy import (
+    BigInteger,
+    Index,
+    Integer,
+    LargeBinary,
+    ScalarSelect,
+    SmallInteger,
+    String,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from fleet_server.storage.base import Base, BigId
+
+MINUTE_MS = 60_000
 
 
 class EventRow(Base):
@@ -39,11 +52,10 @@ class EventRow(Base):
     evidence_sha256: Mapped[str | None] = mapped_column(String(64))
     body: Mapped[bytes] = mapped_column(LargeBinary)
 
-    # Every index costs each event: these are read by `events list --device`, by `--since` and retention, and by
-    # retention and the evidence store.
+    # Every index costs each event. This one is read by `events list --device`, the next by retention; what came
+    # when is told by `EventMinuteRow`.
     __table_args__ = (
         Index("ix_events_device_id", "device", "id"),
-        Index("ix_events_received", "received_ms"),
         # Most events have none: a partial index costs them nothing.
         Index(
             "ix_events_evidence",
@@ -52,6 +64,32 @@ class EventRow(Base):
             postgresql_where=text("evidence_sha256 IS NOT NULL"),
         ),
     )
+
+
+class EventMinuteRow(Base):
+    """Which events were committed in one minute of the server's wall clock: between these ids, both included.
+
+    One row a minute instead of an index entry an event. Others may lie between them when the clock was set back, so
+    `received_ms` has the last word.
+    """
+
+    __tablename__ = "event_minutes"
+
+    minute: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    first_id: Mapped[int] = mapped_column(BigInteger)
+    last_id: Mapped[int] = mapped_column(BigInteger)
+
+    @classmethod
+    def first_since(cls, since_ms: int) -> ScalarSelect[int | None]:
+        """No event that was committed since then has a smaller id; NULL where there is none."""
+        return select(func.min(cls.first_id)).where(cls.minute >= since_ms // MINUTE_MS).scalar_subquery()
+
+    @classmethod
+    def last_before(cls, until_ms: int) -> ScalarSelect[int | None]:
+        """No event that was committed before then has a larger id; NULL where there is none."""
+        return (
+            select(func.max(cls.last_id)).where(cls.minute <= (until_ms - 1) // MINUTE_MS).scalar_subquery()
+        )
 
 
 class EpochRow(Base):

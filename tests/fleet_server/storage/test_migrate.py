@@ -11,7 +11,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from edge_runtime.errors import ConfigError
 from fleet_server.storage import SchemaTooNew, Store, StoreUnavailable, open_store, upgrade
-from fleet_server.storage.event_tables import DeadLetterRow, EventRow
+from fleet_server.storage.event_tables import DeadLetterRow, EventMinuteRow, EventRow
 from fleet_server.storage.migrate import METADATA, differences, upgrade_to
 from fleet_server.storage.operator_tables import AuditRow, GenerationRow
 
@@ -19,7 +19,7 @@ _FIRST_EVENT = sa.text(
     "INSERT INTO events (id, key, device, epoch, seq, event, revision, state, kind, rule, camera, severity, "
     "data_class, at_ms, synced, received_ms, evidence_sha256, body_sha256, body) "
     "VALUES (7, :key, 'dev-1', 'epoch', 3, 'event', 1, 'started', 'kind', 'rule', 'camera', 2, 'internal', 1, "
-    "true, 2, NULL, :sha, :body)"
+    "true, 61000, NULL, :sha, :body)"
 )
 
 
@@ -55,10 +55,11 @@ def test_events_of_the_first_revision_stay_as_they_were(database_url: str) -> No
     assert {name for name in indexes if name and name.startswith("ix_")} == {
         "ix_events_device_id",
         "ix_events_evidence",
-        "ix_events_received",
     }
     with store.read() as session:
         row = session.scalars(sa.select(EventRow)).one()
+        minute = session.scalars(sa.select(EventMinuteRow)).one()
+    assert (minute.minute, minute.first_id, minute.last_id) == (1, 7, 7)
     assert (row.id, row.key, row.device, row.seq, row.body) == (7, bytes(16), "dev-1", 3, b"kept")
     with pytest.raises(IntegrityError), store.write() as session:
         session.execute(sa.text("INSERT INTO events SELECT * FROM events"))
