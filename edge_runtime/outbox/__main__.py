@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.lifeline import die_with_parent
+from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.outbox.access import keep_limits
 from edge_runtime.outbox.outbox import Outbox
 from edge_runtime.outbox.server import OutboxServer
@@ -36,6 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--settings", default="{}", help="limits as JSON")
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     options = parser.parse_args(arguments)
+    leave_no_core()
     if options.with_parent:
         die_with_parent()
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # threads inherit it; the wait below takes the signal

@@ -2,8 +2,9 @@
 
 Whoever finds nobody writing does it for itself, and hands the turn to the first of those who came meanwhile, who
 does it for all of them. So a lone caller pays for no change of threads, which on a busy machine costs more than the
-sync, and of many callers one half prepares its next call while the other half's commit waits for the disk. A thread
-of its own does the upkeep, in turn with the callers.
+sync. Callers who shared a commit come back one after the other, so that the first of them waits a moment for the
+rest: otherwise half of them would always miss the next commit. A thread of its own does the upkeep, in turn with
+the callers.
 """
 
 import threading
@@ -19,6 +20,9 @@ T = TypeVar("T")
 
 MAX_JOBS = 256
 """Callers that share one commit at most."""
+
+GATHER_S = 0.0002
+"""How long a commit waits for those who shared the last one; a caller who does not come again costs this once."""
 
 
 class Job(Generic[T]):
@@ -80,6 +84,8 @@ class Writer:
         self._jobs: deque[Job[Any]] = deque()
         self._guard = threading.Lock()
         self._busy = False  # somebody has the turn, or was told that it has it
+        self._shared = 1  # jobs of the last batch
+        self._gathering: threading.Lock | None = None  # whoever leads waits here for as many to come again
         self._stopping = False
         self._wake = threading.Event()
         self._upkeep_wanted: list[threading.Event] = []
@@ -134,6 +140,9 @@ class Writer:
             else:
                 self._busy = job.leads = True
             self._jobs.append(job)
+            if self._gathering is not None and (job.alone or len(self._jobs) >= self._shared):
+                self._gathering.release()
+                self._gathering = None
         try:
             if job.gate is not None:
                 job.gate.acquire()
@@ -146,10 +155,12 @@ class Writer:
     def _lead(self) -> None:
         """Write for all that wait, this thread first of them, and give the turn to the first of those behind."""
         jobs = self._jobs
+        self._gather()
         with self._guard:
             batch = [jobs.popleft()]
             while jobs and len(batch) < MAX_JOBS and not (batch[0].alone or jobs[0].alone):
                 batch.append(jobs.popleft())
+            self._shared = len(batch)
         try:
             self._run_batch(batch)
         finally:
@@ -159,6 +170,21 @@ class Writer:
                 job.done = True
                 if not job.leads:
                     job.wake()
+
+    def _gather(self) -> None:
+        """Wait until as many are here as shared the last commit, or a moment."""
+        if len(self._jobs) >= self._shared or self._jobs[0].alone:
+            return
+        gathering = threading.Lock()
+        gathering.acquire()
+        with self._guard:
+            if len(self._jobs) < self._shared:
+                self._gathering = gathering
+            else:
+                gathering.release()
+        gathering.acquire(timeout=GATHER_S)
+        with self._guard:
+            self._gathering = None
 
     def _run_batch(self, batch: list[Job[Any]]) -> None:
         try:
