@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -58,16 +59,20 @@ def in_threads(*functions: Callable[[], None]) -> list[threading.Thread]:
     return threads
 
 
+def same(number: int, _: None) -> int:
+    return number
+
+
 def test_many_callers_are_each_answered_once_and_never_at_once() -> None:
     log = Log()
     answers: list[list[int]] = [[] for _ in range(8)]
 
-    def caller(index: int) -> None:
+    def caller(answered: list[int]) -> None:
         for number in range(200):
-            answers[index].append(writer.call(Job(lambda _, n=number: n)))
+            answered.append(writer.call(Job(partial(same, number))))
 
     with writing(log, period_s=0.05) as writer:
-        threads = in_threads(*(lambda i=index: caller(i) for index in range(8)))  # type: ignore[misc]
+        threads = in_threads(*(partial(caller, answered) for answered in answers))
         writer.upkeep_now()
         for thread in threads:
             thread.join()
@@ -125,6 +130,11 @@ def test_a_writer_that_is_interrupted_leaves_the_turn_to_others() -> None:
         assert writer.call(Job(lambda _: 2)) == 2
 
 
+def wait_for_the_alarm(writer: Writer) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    writer.call(Job(lambda _: 1))
+
+
 def test_a_caller_that_is_interrupted_while_it_waits_is_waited_for_by_nobody() -> None:
     log, go, inside = Log(), threading.Event(), threading.Event()
 
@@ -142,8 +152,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_is_waited_for_by_nobody() -
         before = signal.signal(signal.SIGALRM, interrupt)
         try:
             with pytest.raises(KeyboardInterrupt):
-                signal.setitimer(signal.ITIMER_REAL, 0.05)
-                writer.call(Job(lambda _: 1))
+                wait_for_the_alarm(writer)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
