@@ -1,0 +1,54 @@
+"""`python -m edge_runtime.guard --settings-fd N`: the guard's process, started by `edge-runtime run` or a service.
+
+Exit codes: 0 asked to end, 2 it cannot guard as it is set up.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from edge_runtime.errors import ConfigError, EdgeRuntimeError
+from edge_runtime.guard import realtime
+from edge_runtime.guard.loop import Guard
+from edge_runtime.guard.settings import LARGEST_SETTINGS, Settings, parse
+
+USAGE = "usage: python -m edge_runtime.guard --settings-fd N (started by edge-runtime)"
+OOM_SCORE = -1000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Guard until SIGTERM or SIGINT."""
+    if len(arguments) != 2 or arguments[0] != "--settings-fd" or not arguments[1].isdecimal():
+        sys.stderr.write(USAGE + "\n")
+        return 2
+    try:
+        settings = _read(int(arguments[1]))
+        # What is asked for comes before the sockets and children: they would inherit less than they should.
+        facts = realtime.prepare(realtime.GUARD_PRIORITY, OOM_SCORE) if settings.real_time else ()
+        guard = Guard(settings, dict(os.environ), facts)
+    except EdgeRuntimeError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except OSError as error:
+        sys.stderr.write(f"the guard cannot start: {error}\n")
+        return 2
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: guard.end())
+    for fact in facts:
+        sys.stderr.write(f"guard: {fact.text}\n")
+    guard.run()
+    return 0
+
+
+def _read(fd: int) -> Settings:
+    try:
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(LARGEST_SETTINGS + 1)
+    except OSError as error:
+        raise ConfigError(f"descriptor {fd}: the settings cannot be read: {error.strerror}") from None
+    return parse(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,165 @@
+"""What the guard is told at its start: one JSON object, compiled from the device's configuration by its parent."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.errors import ConfigError
+from edge_runtime.guard.motion_gate.strict_json import JsonObject, strict_json
+from edge_runtime.guard.page import MAX_SLOTS
+from edge_runtime.guard.profile import Profile, from_json
+from edge_runtime.guard.refusals import check
+
+LARGEST_SETTINGS = 1 << 18
+"""Bytes of JSON."""
+
+_NS_PER_MS = 1_000_000
+_LONGEST_PATH = 107  # of a Unix socket
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One process that the guard starts and watches. Times are in nanoseconds.
+
+    Attributes:
+        name: of its slot, at most 15 characters.
+        command: program and arguments.
+        after: rows that must have beaten before it is started.
+        start_ns: from its start to its first beat.
+        longest_ns: between two beats, whatever deadline it gives itself.
+        restarts: how often it may be started again within `window_ns`; once more is a crash loop.
+        window_ns: see `restarts`.
+        backoff_ns: the longest pause before it is started again; the first is a tenth of it.
+        lives_on: it is not told to die with the guard: the motion gate, which closes by itself.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    after: tuple[str, ...]
+    start_ns: int
+    longest_ns: int
+    restarts: int
+    window_ns: int
+    backoff_ns: int
+    lives_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the guard needs to know.
+
+    Attributes:
+        device: this device's id; acknowledgements name it.
+        directory: of the latch and the flight recorder; exists.
+        control: path of the socket for requests.
+        profile: what the body allows.
+        rows: the process table, in the order of starting.
+        keys: Ed25519 public keys of those who may acknowledge, 32 bytes in hex, by name.
+        configuration: the file from which all this was compiled, and its SHA-256; None where it is no file.
+        hardware: path and time-out in seconds of a hardware watchdog; None where none is used.
+        real_time: whether to ask for SCHED_FIFO and locked memory.
+    """
+
+    device: str
+    directory: Path
+    control: Path
+    profile: Profile
+    rows: tuple[Row, ...]
+    keys: dict[str, str]
+    configuration: tuple[Path, str] | None
+    hardware: tuple[Path, int] | None
+    real_time: bool
+
+
+def parse(data: bytes) -> Settings:
+    """Settings from JSON.
+
+    Raises:
+        ConfigError: naming the first place that cannot be used, or why the profile is unsafe.
+    """
+    if len(data) > LARGEST_SETTINGS:
+        raise ConfigError(f"settings: longer than {LARGEST_SETTINGS} bytes")
+    try:
+        top = JsonObject(strict_json(data), "settings")
+    except ValueError as error:
+        raise ConfigError(f"settings: not JSON: {error}") from None
+    device, directory = top.text("device", 128), Path(top.text("directory", 4096))
+    control = Path(top.text("control", _LONGEST_PATH))
+    profile = from_json(top.take("profile"))
+    rows = tuple(
+        _row(JsonObject(item, f"processes[{at}]"))
+        for at, item in enumerate(top.items("processes", MAX_SLOTS))
+    )
+    keys = {name: _key(value, name) for name, value in _mapping(top.take("keys"), "keys").items()}
+    compiled, watchdog = top.take("configuration"), top.take("hardware_watchdog")
+    real_time = top.flag("real_time")
+    top.end()
+    configuration = None if compiled is None else _configuration(JsonObject(compiled, "configuration"))
+    hardware = None if watchdog is None else _hardware(JsonObject(watchdog, "hardware_watchdog"))
+    _check_table(rows)
+    if unsafe := check(profile):
+        raise ConfigError(f"profile {profile.name}: {unsafe[0]}")
+    return Settings(device, directory, control, profile, rows, keys, configuration, hardware, real_time)
+
+
+def _row(part: JsonObject) -> Row:
+    row = Row(
+        name=part.text("name", 15),
+        command=part.texts("command", 64),
+        after=part.texts("after", MAX_SLOTS),
+        start_ns=part.whole("start_ms", 1, 3_600_000) * _NS_PER_MS,
+        longest_ns=part.whole("longest_ms", 1, 3_600_000) * _NS_PER_MS,
+        restarts=part.whole("restarts", 0, 1000),
+        window_ns=part.whole("window_ms", 1, 86_400_000) * _NS_PER_MS,
+        backoff_ns=part.whole("backoff_ms", 1, 3_600_000) * _NS_PER_MS,
+        lives_on=part.flag("lives_on"),
+    )
+    part.end()
+    if not row.command:
+        raise ConfigError(f"{part.place}.command: empty")
+    return row
+
+
+def _check_table(rows: tuple[Row, ...]) -> None:
+    """Names are there once, and each row comes after those that it waits for: so there is no circle."""
+    before: set[str] = set()
+    for row in rows:
+        if row.name in before:
+            raise ConfigError(f"processes: {row.name} is there twice")
+        if missing := set(row.after) - before:
+            raise ConfigError(
+                f"processes: {row.name} waits for {min(missing)}, which does not come before it"
+            )
+        before.add(row.name)
+    if not rows:
+        raise ConfigError("processes: empty")
+
+
+def _mapping(value: object, place: str) -> dict[str, object]:
+    return JsonObject(value, place).rest()
+
+
+def _configuration(part: JsonObject) -> tuple[Path, str]:
+    path, digest = Path(part.text("path", 4096)), _hex(part.take("sha256"))
+    part.end()
+    if digest is None:
+        raise ConfigError(f"{part.place}.sha256: not 64 hexadecimal digits")
+    return path, digest
+
+
+def _hex(value: object) -> str | None:
+    """64 hexadecimal digits; None if it is anything else."""
+    good = isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
+    return str(value) if good else None
+
+
+def _key(value: object, name: str) -> str:
+    found = _hex(value)
+    if found is None:
+        raise ConfigError(f"keys.{name[:40]}: not 64 hexadecimal digits of an Ed25519 public key")
+    return found
+
+
+def _hardware(part: JsonObject) -> tuple[Path, int]:
+    found = Path(part.text("path", 4096)), part.whole("timeout_s", 1, 3600)
+    part.end()
+    return found

@@ -1,0 +1,188 @@
+"""The process table: starts the workers in their order, watches them, and says what holds of them.
+
+Starved and hung are two things. A worker that waits for a processor while its deadline passes is starved, which the
+kernel's count of waiting time shows; it counts as hung when twice the time has passed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from edge_runtime.guard.conditions import Condition, mask_of
+from edge_runtime.guard.page import Handover, Page
+from edge_runtime.guard.settings import Row
+from edge_runtime.guard.worker import Phase, Worker
+
+OWN = mask_of(
+    (
+        Condition.WORKER_DEAD,
+        Condition.WORKER_HUNG,
+        Condition.WORKER_START_TIMEOUT,
+        Condition.WORKER_STARVED,
+        Condition.WORKER_UNKILLABLE,
+        Condition.CRASH_LOOP,
+        Condition.SLOT_DAMAGED,
+        Condition.CONFIG_CHANGED,
+    )
+)
+"""What the guard itself evaluates, in every turn; what a worker says of these is not heard."""
+
+_STARVED = Condition.WORKER_STARVED.mask
+_GUILTY = Condition.WORKER_HUNG.mask | Condition.WORKER_START_TIMEOUT.mask | Condition.SLOT_DAMAGED.mask
+"""What the present process of a worker is killed for; one that died is started anew, and is not to be killed."""
+
+CHALLENGE_NS = 1_000_000_000
+"""How often workers are asked for a new answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What holds of all workers.
+
+    Attributes:
+        evaluated: mask of the conditions that the table or a worker with a fresh beat looked at.
+        tripped: mask of those that hold.
+        suspects: workers whose present process is to be killed, if what holds is to have consequences.
+    """
+
+    evaluated: int
+    tripped: int
+    suspects: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Waited:
+    """How long a worker had waited for a processor when half of its time was over."""
+
+    sequence: int
+    at_ns: int
+    delay_ns: int | None
+
+
+class Table:
+    """All workers of a guard.
+
+    Args:
+        rows: in the order of starting.
+        page: with a slot for each.
+        lease: what a worker is handed besides its slot, so that it may read the lease.
+        environment: of the workers.
+    """
+
+    def __init__(
+        self,
+        rows: tuple[Row, ...],
+        page: Page,
+        lease: Callable[[], tuple[tuple[int, ...], dict[str, str]]],
+        environment: Mapping[str, str],
+    ) -> None:
+        self.workers = {row.name: Worker(row, page.slot(row.name)) for row in rows}
+        self._page, self._lease, self._environment = page, lease, environment
+        self._challenge_ns = 0
+        self._waited: dict[str, _Waited] = {}
+
+    def start_due(self, now_ns: int) -> None:
+        """Start at most one worker that may be: starting takes milliseconds."""
+        for worker in self.workers.values():
+            waits = worker.phase in (Phase.WAITING, Phase.ENDED) and now_ns >= worker.retry_ns
+            if waits and all(self.workers[name].phase is Phase.WORKING for name in worker.row.after):
+                fds, variables = self._lease()
+                slot = self._page.handover(worker.row.name)
+                handed = Handover((*slot.pass_fds, *fds), {**slot.environment, **variables})
+                worker.start(now_ns, handed, self._environment)
+                return
+
+    def look(self, now_ns: int) -> Looked:
+        """Look at every worker."""
+        evaluated, tripped, suspects = OWN, 0, []
+        if now_ns - self._challenge_ns >= CHALLENGE_NS:
+            self._challenge_ns = now_ns
+            for worker in self.workers.values():
+                worker.challenge()
+        for name, worker in self.workers.items():
+            worker.look(now_ns)
+            found = self._found(worker, now_ns)
+            tripped |= found
+            if found & _GUILTY:
+                suspects.append(name)
+            # One that is starved said what it said a moment ago; one that is hung says nothing any more.
+            if worker.phase is Phase.WORKING and worker.beat is not None and not found & ~_STARVED:
+                evaluated |= worker.beat.evaluated & ~OWN
+                tripped |= worker.beat.tripped & worker.beat.evaluated & ~OWN
+        return Looked(evaluated, tripped, tuple(suspects))
+
+    def due_ns(self) -> int | None:
+        """When something has to have happened."""
+        times = [at_ns for worker in self.workers.values() if (at_ns := self._due_ns(worker)) is not None]
+        return min(times) if times else None
+
+    def kill(self, names: tuple[str, ...], now_ns: int) -> None:
+        """Kill these; the motion gate is not among those who are: it is closed, and must stay."""
+        for name in names:
+            worker = self.workers.get(name)
+            if worker is not None and not worker.row.lives_on:
+                worker.kill(now_ns)
+
+    def pidfds(self) -> list[int]:
+        """To wait on: one becomes readable when its process has ended."""
+        return [worker.pidfd for worker in self.workers.values() if worker.pidfd is not None]
+
+    def stop(self) -> None:
+        """Ask all to end."""
+        for worker in self.workers.values():
+            worker.stop()
+
+    @property
+    def ended(self) -> bool:
+        """Whether no process is left."""
+        return all(worker.pid is None for worker in self.workers.values())
+
+    def _found(self, worker: Worker, now_ns: int) -> int:
+        """What holds of one worker."""
+        mask = Condition.SLOT_DAMAGED.mask if worker.fault is not None else 0
+        if worker.phase is Phase.GIVEN_UP:
+            mask |= Condition.CRASH_LOOP.mask
+        if worker.phase is Phase.UNKILLABLE:
+            mask |= Condition.WORKER_UNKILLABLE.mask
+        if worker.died or worker.phase in (Phase.KILLED, Phase.UNKILLABLE):
+            mask |= Condition.WORKER_DEAD.mask
+        if worker.phase is Phase.STARTING and now_ns - worker.started_ns > worker.row.start_ns:
+            mask |= Condition.WORKER_START_TIMEOUT.mask
+        if worker.phase is Phase.WORKING and worker.beat is not None:
+            mask |= self._late(worker, now_ns)
+        return mask
+
+    def _late(self, worker: Worker, now_ns: int) -> int:
+        """Whether a worker is hung, or starved."""
+        beat = worker.beat
+        if beat is None:
+            return 0
+        allowed_ns = max(1, min(beat.deadline_ns - beat.beat_ns, worker.row.longest_ns))
+        age_ns = now_ns - beat.beat_ns
+        name = worker.row.name
+        if age_ns <= allowed_ns // 2:
+            self._waited.pop(name, None)
+            return 0
+        waited = self._waited.get(name)
+        if waited is None or waited.sequence != beat.sequence:
+            self._waited[name] = waited = _Waited(beat.sequence, now_ns, worker.run_delay_ns())
+        if age_ns <= allowed_ns:
+            return 0
+        delay_ns = worker.run_delay_ns()
+        starved = (
+            waited.delay_ns is not None
+            and delay_ns is not None
+            and 2 * (delay_ns - waited.delay_ns) >= now_ns - waited.at_ns > 0
+            and age_ns <= 2 * allowed_ns
+        )
+        return Condition.WORKER_STARVED.mask if starved else Condition.WORKER_HUNG.mask
+
+    def _due_ns(self, worker: Worker) -> int | None:
+        due_ns = worker.due_ns()
+        beat = worker.beat
+        if due_ns is None or worker.phase is not Phase.WORKING or beat is None:
+            return due_ns
+        if worker.row.name in self._waited:
+            return due_ns
+        return (
+            beat.beat_ns + (due_ns - beat.beat_ns) // 2
+        )  # half of the time: how long it has waited is noted

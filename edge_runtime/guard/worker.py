@@ -1,0 +1,197 @@
+"""One worker of the guard: its process, its slot, and what can be said about the two."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+
+from edge_runtime.guard.page import Handover
+from edge_runtime.guard.settings import Row
+from edge_runtime.guard.slot import Beat, Fault, SlotReader
+from edge_runtime.lifeline import PARENT, told_parent
+
+UNKILLABLE_NS = 2_000_000_000
+"""After so long a killed process that is still there counts as unkillable: nothing is ever started beside it."""
+
+_OOM_SCORE_ADJ = 500
+"""Of workers: memory is taken from them before it is taken from the guard."""
+
+_STARTING_FAULTS = (Fault.EMPTY, Fault.TORN, Fault.OTHER_PROCESS, Fault.STALE_ECHO)
+"""What may lie in a slot until the first beat: nothing, or what a predecessor left."""
+
+
+class Phase(str, Enum):
+    """Where a worker stands."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    WORKING = "working"
+    KILLED = "killed"
+    UNKILLABLE = "unkillable"
+    STOPPING = "stopping"
+    ENDED = "ended"
+    GIVEN_UP = "given_up"
+
+
+class Worker:
+    """A row of the process table, and its life.
+
+    Args:
+        row: what to run.
+        slot: where it beats.
+
+    Attributes:
+        phase: where it stands.
+        starts: of its process, since the guard began.
+        last_exit: of its last run; negative for a signal, None while there was none.
+        died: it ended unasked and has not beaten again.
+        beat: the newest good one of the present process.
+        fault: what is wrong with its slot now; None where nothing is.
+        retry_ns: when it may be started again.
+    """
+
+    def __init__(self, row: Row, slot: SlotReader) -> None:
+        self.row, self._slot = row, slot
+        self.phase = Phase.WAITING
+        self.starts = 0
+        self.last_exit: int | None = None
+        self.died = False
+        self.beat: Beat | None = None
+        self.fault: Fault | None = None
+        self.retry_ns = 0
+        self.started_ns = 0
+        self._killed_ns = 0
+        self._ends_ns: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pidfd: int | None = None
+        self._torn = 0
+        self._waits = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; None where there is none."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def pidfd(self) -> int | None:
+        """Becomes readable when the process has ended; None where there is none, or the kernel is too old."""
+        return self._pidfd
+
+    def start(self, now_ns: int, handover: Handover, environment: Mapping[str, str]) -> bool:
+        """Start its process; whether it could be."""
+        self._slot.prepare()
+        self.beat, self.fault, self._torn = None, None, 0
+        told = dict(environment) if self.row.lives_on else told_parent(environment)
+        if self.row.lives_on:
+            told.pop(PARENT, None)
+        self.starts += 1
+        self.started_ns = now_ns
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - from the compiled configuration
+                self.row.command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=handover.pass_fds,
+                env={**told, **handover.environment},
+                start_new_session=True,
+            )
+        except OSError:
+            self._ended(now_ns, None)
+            return False
+        self._slot.expect(self._process.pid)
+        with contextlib.suppress(OSError):  # told by poll as well, only later
+            self._pidfd = os.pidfd_open(self._process.pid)
+        with contextlib.suppress(OSError):  # a child has the guard's own score, which is the lowest
+            Path(f"/proc/{self._process.pid}/oom_score_adj").write_text(
+                f"{_OOM_SCORE_ADJ}\n", encoding="ascii"
+            )
+        self.phase = Phase.STARTING
+        return True
+
+    def look(self, now_ns: int) -> None:
+        """See whether it ended, and read its slot."""
+        process = self._process
+        if process is None:
+            return
+        code = process.poll()
+        if code is not None:
+            self._ended(now_ns, code)
+            return
+        if self.phase is Phase.KILLED and now_ns - self._killed_ns >= UNKILLABLE_NS:
+            self.phase = Phase.UNKILLABLE
+        reading = self._slot.read()
+        self.beat = reading.beat
+        self._torn = self._torn + 1 if reading.fault is Fault.TORN else 0
+        if self.beat is not None and self.phase is Phase.STARTING:
+            self.phase, self.died, self._waits = Phase.WORKING, False, 0
+        starting = self.beat is None and reading.fault in _STARTING_FAULTS
+        # One torn reading is a writer in the middle of a write; a second in the next turn is not.
+        self.fault = None if starting or (reading.fault is Fault.TORN and self._torn < 2) else reading.fault
+
+    def challenge(self) -> None:
+        """Ask for a new answer: a page that froze, or an old state written down, shows itself."""
+        self._slot.challenge()
+
+    def due_ns(self) -> int | None:
+        """When something has to have happened; None where nothing is waited for."""
+        if self.phase is Phase.STARTING:
+            return self.started_ns + self.row.start_ns
+        if self.phase is Phase.WORKING and self.beat is not None:
+            return min(self.beat.deadline_ns, self.beat.beat_ns + self.row.longest_ns)
+        if self.phase is Phase.KILLED:
+            return self._killed_ns + UNKILLABLE_NS
+        if self.phase in (Phase.WAITING, Phase.ENDED):
+            return self.retry_ns
+        return None
+
+    def kill(self, now_ns: int) -> None:
+        """Have the kernel end it. Whether and when it does is seen by `look`; nothing waits for it."""
+        if self._process is None or self.phase in (Phase.KILLED, Phase.UNKILLABLE):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGKILL)
+        self.phase, self._killed_ns = Phase.KILLED, now_ns
+
+    def stop(self) -> None:
+        """Ask it to end, with all that the guard ends."""
+        if self._process is not None and self.phase in (Phase.STARTING, Phase.WORKING):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGTERM)
+            self.phase = Phase.STOPPING
+
+    def run_delay_ns(self) -> int | None:
+        """How long its threads waited for a processor so far; None where the kernel does not say."""
+        if self._process is None:
+            return None
+        total = 0
+        try:
+            for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+                total += int((task / "schedstat").read_bytes().split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+        return total
+
+    def loops(self, now_ns: int) -> bool:
+        """Whether it ended more often within its window than it may be started again."""
+        self._ends_ns = [end_ns for end_ns in self._ends_ns if now_ns - end_ns < self.row.window_ns]
+        return len(self._ends_ns) > self.row.restarts
+
+    def _ended(self, now_ns: int, code: int | None) -> None:
+        asked = self.phase is Phase.STOPPING
+        self._process, self.beat, self.fault = None, None, None
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+        self.last_exit = code
+        self.phase = Phase.ENDED
+        if asked:
+            return
+        self.died = True
+        self._ends_ns = [*self._ends_ns[-self.row.restarts - 1 :], now_ns]
+        self._waits += 1
+        first_ns = max(1, self.row.backoff_ns // 10)
+        self.retry_ns = now_ns + min(self.row.backoff_ns, first_ns * 2 ** min(self._waits - 1, 20))
+        if self.loops(now_ns):
+            self.phase = Phase.GIVEN_UP

@@ -1,0 +1,243 @@
+"""A real guard process over real workers that break on a signal, and a reader of its lease in the test.
+
+    python -m tests.rigs.guarded PERIOD_MS DEADLINE_MS [FAULT]     a worker: beats after each unit of work
+
+SIGUSR1 makes a worker break in the way that FAULT names: `busy` (a loop in Python), `gil` (a C call that holds the
+interpreter's lock), `blocked` (a C call that releases it and never returns), `hog` (takes memory without end), or
+`trip:MASK` (goes on, and says that a condition holds).
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edge_runtime.guard.lease import LeaseReader
+from edge_runtime.guard.page import SlotWriter
+from edge_runtime.guard.profile import EVERYTHING
+from edge_runtime.guard.table import OWN
+from edge_runtime.lifeline import die_with_parent, told_parent
+
+MS = 1_000_000
+STARTS_S = 30.0
+
+
+# -- the worker -------------------------------------------------------------------------------------------------
+
+
+def busy() -> None:
+    """A loop that never comes back."""
+    while True:
+        pass
+
+
+def hold_the_lock() -> None:
+    """A C call that keeps the interpreter's lock: a pattern that backtracks for ages."""
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def block() -> None:
+    """A C call that releases the interpreter's lock and never returns."""
+    reading, _ = os.pipe()
+    os.read(reading, 1)
+
+
+def hog() -> None:
+    """Takes memory until the kernel ends it, within a limit of its own so that the machine lives on."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    taken = []
+    while True:
+        taken.append(bytearray(16 << 20))
+
+
+FAULTS: dict[str, Callable[[], None]] = {"busy": busy, "gil": hold_the_lock, "blocked": block, "hog": hog}
+
+
+def work(period_ms: int, deadline_ms: int, fault: str) -> None:
+    """Beats every period, with everything evaluated, until the fault is asked for."""
+    die_with_parent(signal.SIGKILL)
+    slot = SlotWriter.from_environment()
+    assert slot is not None
+    asked: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    tripped = 0
+    while True:
+        if asked and fault.startswith("trip:"):
+            tripped = int(fault.partition(":")[2])
+        elif asked:
+            FAULTS[fault]()
+        now_ns = time.monotonic_ns()
+        slot.finished("unit", now_ns, now_ns + deadline_ms * MS, EVERYTHING & ~OWN, tripped)
+        time.sleep(period_ms / 1000)
+
+
+# -- the guard --------------------------------------------------------------------------------------------------
+
+
+def worker_row(
+    name: str, fault: str = "none", *, period_ms: int = 10, deadline_ms: int = 200
+) -> dict[str, Any]:
+    """A row of the process table with one of the workers above."""
+    return {
+        "name": name,
+        "command": [sys.executable, "-m", "tests.rigs.guarded", str(period_ms), str(deadline_ms), fault],
+        "after": [],
+        "start_ms": 20_000,
+        "longest_ms": 1000,
+        "restarts": 5,
+        "window_ms": 60_000,
+        "backoff_ms": 1000,
+        "lives_on": False,
+    }
+
+
+@dataclass
+class GuardProcess:
+    """The guard, asked through its socket as people do.
+
+    Attributes:
+        folder: of its latch and its sockets; exists.
+        profile: the profile's document.
+        rows: the process table's.
+        keys: of those who may acknowledge.
+        real_time: whether it asks for it.
+        configuration: the file that it watches.
+        changes: to the settings, by name.
+    """
+
+    folder: Path
+    profile: dict[str, Any]
+    rows: list[dict[str, Any]]
+    keys: dict[str, str] = field(default_factory=dict)
+    real_time: bool = False
+    configuration: dict[str, str] | None = None
+    changes: dict[str, object] = field(default_factory=dict)
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings: dict[str, object] = {
+            "device": "robot-1",
+            "directory": str(self.folder),
+            "control": str(self.folder / "control"),
+            "profile": self.profile,
+            "processes": self.rows,
+            "keys": self.keys,
+            "configuration": self.configuration,
+            "hardware_watchdog": None,
+            "real_time": self.real_time,
+        } | self.changes
+        reading, writing = os.pipe()
+        os.write(writing, json.dumps(settings).encode())
+        os.close(writing)
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "edge_runtime.guard", "--settings-fd", str(reading)],
+                pass_fds=(reading,),
+                env=told_parent(os.environ),
+                stderr=subprocess.PIPE,
+            )
+        finally:
+            os.close(reading)
+        self.wait(lambda _: True)
+
+    def ask(self, **request: object) -> dict[str, Any] | None:
+        """One request, and its answer; None where none came."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.bind("")
+            end.settimeout(2)
+            try:
+                end.sendto(json.dumps(request).encode(), str(self.folder / "control"))
+                found = json.loads(end.recv(1 << 16))
+            except OSError:
+                return None
+        assert isinstance(found, dict)
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """As it is told."""
+        found = self.ask(ask="status")
+        assert found is not None
+        return found
+
+    def wait(self, condition: Callable[[dict[str, Any]], bool], within_s: float = STARTS_S) -> dict[str, Any]:
+        """The first status that fulfils a condition."""
+        until, last = time.monotonic() + within_s, None
+        while time.monotonic() < until:
+            if self.process is not None and self.process.poll() is not None:
+                assert self.process.stderr is not None
+                raise AssertionError(f"the guard ended: {self.process.stderr.read().decode()}")
+            last = self.ask(ask="status")
+            if last is not None and condition(last):
+                return last
+            time.sleep(0.01)
+        raise AssertionError(f"never: {last}")
+
+    def reach(self, state: str, within_s: float = STARTS_S) -> dict[str, Any]:
+        """The first status in this state."""
+        return self.wait(lambda status: status["state"] == state, within_s)
+
+    def arm(self) -> None:
+        """From its start to NOMINAL."""
+        self.reach("STANDBY")
+        self.ask(ask="arm")
+        self.reach("NOMINAL")
+
+    def pid(self, worker: str) -> int:
+        """Process id of a worker."""
+        found = next(one["pid"] for one in self.status()["workers"] if one["name"] == worker)
+        assert isinstance(found, int)
+        return found
+
+    def lease(self) -> LeaseReader:
+        """The lease as a child would read it: the guard's descriptor, taken from outside."""
+        assert self.process is not None
+        for entry in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if "edge-lease" in str(entry.readlink()):
+                    return LeaseReader(os.open(entry, os.O_RDONLY))
+        raise AssertionError("the guard has no lease")
+
+    def end(self) -> int:
+        """Ask it to end; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        code = self.process.wait(30)
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """Kill what is left."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            if self.process.stderr is not None:
+                self.process.stderr.close()
+            self.process = None
+
+
+@contextlib.contextmanager
+def guarded(guard: GuardProcess) -> Iterator[GuardProcess]:
+    """Starts it, and leaves nothing behind."""
+    try:
+        guard.start()
+        yield guard
+    finally:
+        guard.close()
+
+
+if __name__ == "__main__":
+    work(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
