@@ -69,7 +69,7 @@ def test_many_callers_are_each_answered_once_and_never_at_once() -> None:
 
     def caller(answered: list[int]) -> None:
         for number in range(200):
-            answered.append(writer.call(Job(partial(same, number))))
+            answered += [writer.call(Job(partial(same, number)))]
 
     with writing(log, period_s=0.05) as writer:
         threads = in_threads(*(partial(caller, answered) for answered in answers))
