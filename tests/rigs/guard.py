@@ -156,12 +156,13 @@ def renew(settings: str) -> None:
     """Holds a lease and renews it until it is killed or stopped.
 
     Settings, JSON: `command` to start, with the lease handed over and standard streams inherited; `fds` to pass
-    besides and `environment` for it; `state` and `limits` of the lease. Nothing is renewed before a line comes in.
+    besides and `environment` for it. Prints its lease's descriptor, and renews nothing before a line comes in.
     """
     told = json.loads(settings)
     lease = LeaseWriter()
     fds, environment = lease.handover()
     environment = told.get("environment", {}) | environment
+    print(lease.fd, flush=True)
     subprocess.Popen(
         told["command"],
         pass_fds=(*fds, *told.get("fds", [])),
@@ -170,7 +171,7 @@ def renew(settings: str) -> None:
     )
     sys.stdin.readline()
     while True:
-        lease.renew(time.monotonic_ns(), told.get("state", "NOMINAL"), told.get("limits", 0))
+        lease.renew(time.monotonic_ns(), "NOMINAL", 0)
         time.sleep(RENEWAL_NS / 1e9)
 
 
@@ -210,6 +211,7 @@ def lease_ending(number: signal.Signals, after_s: float) -> Ending:
     """Let a process renew a lease, send it a signal, and read from another process when the lease ends."""
     told = {"command": [sys.executable, "-m", "tests.rigs.guard", "watch"]}
     with running(child("renew", json.dumps(told))) as holder:
+        assert line(holder).isdecimal()
         assert line(holder) == "watching"
         assert holder.stdin is not None
         holder.stdin.write("go\n")
