@@ -1,8 +1,9 @@
-"""A child process that ends with its parent, however that ends: kill -9, a crash, the out-of-memory killer."""
+"""How processes end: a child with its parent, however that ends, and no crash with its memory in a file."""
 
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 from collections.abc import Mapping
 
@@ -31,3 +32,16 @@ def die_with_parent(number: int = signal.SIGTERM, parent: int | None = None) -> 
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:  # it died before the call
         os.kill(os.getpid(), number)
+
+
+def leave_no_core() -> None:
+    """Called by a process that holds pictures, events or keys: a crash of it, or of a child, writes no core file.
+
+    The limit is 1 and not 0: a core that the system pipes into a program is written whatever the limit says, but
+    for this value (the kernel's `do_coredump`).
+    """
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(
+            resource.RLIMIT_CORE, (1 if hard == resource.RLIM_INFINITY else min(1, hard), hard)
+        )

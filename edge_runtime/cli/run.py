@@ -57,8 +57,6 @@ def run(
     ] = None,
 ) -> int:
     """Run cameras, models and rules of one configuration."""
-    import cv2
-
     from edge_runtime.cli.live import live_view, print_summary
     from edge_runtime.cli.manifests import manifest_problems, readable_manifests
     from edge_runtime.cli.outputs import refuse_collisions, summary_json, write_summary
@@ -70,8 +68,7 @@ def run(
 
     loaded = load_config(config)
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
-    cv2.setNumThreads(1)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _settle_in()
     target = events if events is not None else _events_file(loaded)
     refuse_collisions(
         config, {"events": target, "annotate": annotate, "contact-sheet": sheet, "summary": summary}
@@ -119,6 +116,17 @@ def run(
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
+
+
+def _settle_in() -> None:
+    """What holds for this whole process."""
+    import cv2
+
+    from edge_runtime.lifeline import leave_no_core
+
+    cv2.setNumThreads(1)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    leave_no_core()
 
 
 def _delivery(loaded: "LoadedConfig", state: Path | None, numbers: "Metrics | None") -> "Delivery | None":

@@ -21,7 +21,7 @@ from edge_runtime.gate import PolicyFile
 from edge_runtime.gate.opening import ConfiguredRedactor
 from edge_runtime.gate.review import Reviewer, redacts
 from edge_runtime.identity import Identity
-from edge_runtime.lifeline import die_with_parent
+from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.node.camera_board import read_board
 from edge_runtime.node.delivery import state_of
 from edge_runtime.node.line_board import LineBoard
@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--state", type=Path, help="state directory")
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     options = parser.parse_args(arguments)
+    leave_no_core()
     if options.with_parent:
         die_with_parent()
     try:

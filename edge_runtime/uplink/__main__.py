@@ -12,7 +12,7 @@ from pathlib import Path
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.lifeline import die_with_parent
+from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import configure_logging
 from edge_runtime.uplink.enrolled import enrolled, renewal
@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     options = parser.parse_args(arguments)
+    leave_no_core()
     if options.with_parent:
         die_with_parent()
     configure_logging("info")

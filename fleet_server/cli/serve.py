@@ -45,8 +45,10 @@ def serve(
         raise ConfigError("which data directory? give --data DIR, or make one with fleet init DIR")
     if database is not None and _PASSWORD.search(database):
         _take_off_the_command_line(database)
+    from edge_runtime.lifeline import leave_no_core
     from fleet_server.serve.server import serve as run_server
 
+    leave_no_core()
     return run_server(directory, database=database, broker=broker, listen=listen)
 
 
