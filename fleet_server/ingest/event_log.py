@@ -35,7 +35,7 @@ _COLUMNS = {
     "severity": "smallint",
     "data_class": "text",
     "at_ms": "bigint",
-    "synced": "boolean",
+    "synced": "integer[]::boolean",
     "evidence_sha256": "text",
 }
 """In the order of `_row`, with PostgreSQL's types."""
@@ -164,6 +164,11 @@ def _verdict(offer: Offer, place: int, stored: dict[bytes, _Stored], leaders: di
 
 
 def _row(offer: Offer, event: NewEvent, received_ms: int) -> tuple[Any, ...]:
-    """The values of `_COLUMNS`."""
+    """The values of `_COLUMNS`.
+
+    Python's sqlite3 looks for an adapter, 0.5 us, for whatever is not exactly an int, float, str or bytearray: bytes
+    and bools among it.
+    """
     device, epoch, _, candidate, _ = offer
-    return (candidate.key, device, epoch, candidate.seq, received_ms, candidate.body, *event)
+    key, body = bytearray(candidate.key), bytearray(candidate.body)
+    return (key, device, epoch, candidate.seq, received_ms, body, *event)

@@ -232,7 +232,7 @@ def _columns(approved: ApprovedEvent, data_class: DataClass, grant: EvidenceGran
         _RANKS[event.severity._value_],
         data_class._value_,
         _wall_ms(event.at.wall),
-        event.at.synced,
+        1 if event.at.synced else 0,
         None if grant is None else grant.sha256,
     )
 

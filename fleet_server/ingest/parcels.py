@@ -44,6 +44,9 @@ class NewEvent(NamedTuple):
     """The columns of an event that come out of its body, in the order of the table.
 
     A tuple, because a row is made by joining tuples; a frozen dataclass of so many fields costs 1.5 us an event.
+
+    Attributes:
+        synced: 0 or 1.
     """
 
     event: str
@@ -55,7 +58,7 @@ class NewEvent(NamedTuple):
     severity: int
     data_class: str
     at_ms: int
-    synced: bool
+    synced: int
     evidence_sha256: str | None
 
 
