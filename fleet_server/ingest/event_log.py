@@ -166,8 +166,8 @@ def _verdict(offer: Offer, place: int, stored: dict[bytes, _Stored], leaders: di
 def _row(offer: Offer, event: NewEvent, received_ms: int) -> tuple[Any, ...]:
     """The values of `_COLUMNS`.
 
-    Python's sqlite3 looks for an adapter, 0.5 us, for whatever is not exactly an int, float, str or bytearray: bytes
-    and bools among it.
+    Python's sqlite3 looks for an adapter, 0.5 us, for whatever is not exactly an int, float, str or bytearray: for
+    bytes and bools too.
     """
     device, epoch, _, candidate, _ = offer
     key, body = bytearray(candidate.key), bytearray(candidate.body)
