@@ -64,9 +64,15 @@ class Settlement:
 
 def settle(before: Progress, incoming: Iterable[Run]) -> Settlement:
     """Give numbers a fate; those that have one keep it."""
+    fresh = joined(incoming)
+    if not before.runs and len(fresh) == 1 and fresh[0].first == before.high + 1:
+        (run,) = fresh  # the next ones and no gap, which is the rule
+        return Settlement(
+            Progress(run.last), Counter({run.fate: run.length}), Counter({run.fate: run.length})
+        )
     settled: Counter[str] = Counter()
     runs = list(before.runs)
-    for run in joined(incoming):
+    for run in fresh:
         for piece in _without(run, before.high, runs):
             settled[piece.fate] += piece.length
             runs.insert(_first_ending_at_or_after(runs, piece.first), piece)
@@ -95,8 +101,11 @@ def joined(runs: Iterable[Run]) -> list[Run]:
 
 def ranges_of(numbers: Iterable[int]) -> list[Range]:
     """Numbers as ascending ranges; repeated ones count once."""
+    distinct = set(numbers)
+    if distinct and max(distinct) - min(distinct) + 1 == len(distinct):
+        return [(min(distinct), max(distinct))]
     found: list[Range] = []
-    for number in sorted(set(numbers)):
+    for number in sorted(distinct):
         if found and number == found[-1][1] + 1:
             found[-1] = (found[-1][0], number)
         else:
