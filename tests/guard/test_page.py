@@ -339,6 +339,26 @@ def test_a_page_of_64_slots_knows_each() -> None:
     page.close()
 
 
+def test_a_slot_has_one_writer(page: Page, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    first = SlotWriter(os.dup(page.fd), 1, clock)
+    second = os.dup(page.fd)
+    with pytest.raises(PageError, match="'uplink' is still held by another process"):
+        SlotWriter(second, 1, clock)
+    other = SlotWriter(os.dup(page.fd), 0, clock)
+    other.close()
+    first.close()
+    SlotWriter(second, 1, clock).close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+    def no(*_: object) -> int:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr("edge_runtime.guard.page.os.open", no)
+    with pytest.raises(PageError, match="'uplink' cannot be locked: No such file or directory"):
+        SlotWriter(page.fd, 1, clock)
+
+
 def test_from_environment(page: Page) -> None:
     handover = page.handover("uplink")
     assert handover.pass_fds == (page.fd,)

@@ -266,8 +266,13 @@ def cell(folder: Path, given: Mapping[str, Any] | None = None, fds: tuple[int, .
             assert "safe" in drive.next()
         yield found
     finally:
-        gate.kill()
-        gate.wait()
+        gate.send_signal(signal.SIGCONT)
+        gate.terminate()  # so that a measurement of coverage is written
+        try:
+            gate.wait(WAITS_S)
+        finally:
+            gate.kill()
+            gate.wait()
         gate.stdout.close()
         for open_socket in (asker, drive.socket):
             open_socket.close()

@@ -19,7 +19,7 @@ DEBOUNCE_NS = 10_000_000
 
 _RELEASED = b"0"
 _MOST_BYTES = 64
-_MOST_READS = 16  # of one input in one look; what is left waits for the next
+_MOST_READS = 8  # of one input in one look; what is left waits for the next
 
 
 class Input(ABC):

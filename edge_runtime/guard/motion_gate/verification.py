@@ -190,7 +190,7 @@ class Verification:
 
     def _end(self) -> None:
         assert self._child is not None
-        if self._child.stdout is not None:
-            self._child.stdout.close()
+        assert self._child.stdout is not None
+        self._child.stdout.close()
         self._doomed.add(self._child, group=False)
         self._child = None

@@ -104,6 +104,10 @@ def test_a_program_for_each_command_and_one_for_the_safe_value(tmp_path: Path) -
     assert output.command(b"forward", 0) is None
     until((tmp_path / "went").exists)
     assert (tmp_path / "went").read_text() == "forward"
+    until(lambda: output.command(b"forward", 0) is None)  # the first has ended
+    until(lambda: output._running is None or output._running.poll() is not None)
+    output.tick(0)
+    assert output._running is None
     assert output.safe(b"rest", 0)
     until((tmp_path / "stopped").exists)
     assert (tmp_path / "stopped").read_text() == "rest"
