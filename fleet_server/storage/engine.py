@@ -32,6 +32,9 @@ _SQLITE: dict[str, str | int] = {
     "foreign_keys": 1,
     "journal_size_limit": 64 * 1024 * 1024,
 }
+_PAGE_BYTES = 8192
+"""Of a new file; an older one keeps its own. Events of 1 KB fill it better than 4096 bytes: fewer are written."""
+
 _READ_ONLY = "fleet_read_only"
 
 
@@ -107,6 +110,7 @@ def open_store(url: str) -> Store:
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions are begun by _begin_sqlite alone
+    connection.execute(f"PRAGMA page_size={_PAGE_BYTES}").close()
     for pragma, wanted in _SQLITE.items():
         # SQLite ignores in silence what it does not know or cannot do, WAL on a network file system among it
         connection.execute(f"PRAGMA {pragma}={wanted}").close()

@@ -1,5 +1,7 @@
 """The schema: migrations make what the code says, once, whoever starts first, and never touch a newer one."""
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -166,4 +168,21 @@ def test_sqlite_keeps_what_was_committed_through_a_power_cut(tmp_path: Path) -> 
     with store.engine.connect() as connection:
         assert connection.scalar(sa.text("PRAGMA journal_mode")) == "wal"
         assert connection.scalar(sa.text("PRAGMA synchronous")) == 2
+    store.close()
+
+
+@pytest.mark.parametrize(("made_with", "page_bytes"), [(None, 8192), (4096, 4096)])
+def test_a_new_file_has_large_pages_and_an_old_one_keeps_its_own(
+    tmp_path: Path, made_with: int | None, page_bytes: int
+) -> None:
+    file = tmp_path / "fleet.db"
+    if made_with is not None:
+        with contextlib.closing(sqlite3.connect(file)) as old:
+            old.execute(f"PRAGMA page_size={made_with}")
+            old.execute("CREATE TABLE something (a)")
+            old.commit()
+    store = open_store(f"sqlite:///{file}")
+    upgrade(store)
+    with store.engine.connect() as connection:
+        assert connection.scalar(sa.text("PRAGMA page_size")) == page_bytes
     store.close()
