@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.guard import realtime
 from edge_runtime.guard.loop import Guard
-from edge_runtime.guard.settings import LARGEST_SETTINGS, Settings, parse
+from edge_runtime.guard.settings import LARGEST_SETTINGS, Settings, parse, require_safe
 
 USAGE = "usage: python -m edge_runtime.guard --settings-fd N (started by edge-runtime)"
 OOM_SCORE = -1000
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = _read(int(arguments[1]))
         # What is asked for comes before the sockets and children: they would inherit less than they should.
         facts = realtime.prepare(realtime.GUARD_PRIORITY, OOM_SCORE) if settings.real_time else ()
+        require_safe(settings, realtime=any(fact.name == "sched_fifo" and fact.done for fact in facts))
         guard = Guard(settings, dict(os.environ), facts)
     except EdgeRuntimeError as error:
         sys.stderr.write(f"{error}\n")

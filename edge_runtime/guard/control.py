@@ -20,6 +20,7 @@ from edge_runtime.errors import ConfigError
 from edge_runtime.guard.motion_gate.strict_json import strict_json
 
 LARGEST_DATAGRAM = 4096
+LARGEST_ANSWER = 1 << 16
 MOST_PER_TURN = 8
 ASKS = ("status", "arm", "disarm", "reset", "acknowledge", "standstill")
 

@@ -94,6 +94,7 @@ class Guard:
         self._renewed_ns = 0
         self._fed_ns = 0
         self._turns = 0
+        self._latched_beyond_ns: int | None = None
         self._ending_ns: int | None = None
 
     # -- the loop ----------------------------------------------------------------------------------------------
@@ -150,6 +151,8 @@ class Guard:
         )
         self._memory, outputs = machine.step(now_ns, self._memory, inputs, self._settings.profile)
         self._disarm = False
+        if outputs.record is not None:
+            self._latched_beyond_ns = looked.beyond_ns
         self._act(now_ns, outputs)
         self._outputs = outputs
         self._wake_ns = self._next_ns(self._clock())
@@ -292,6 +295,9 @@ class Guard:
                 }
                 for name, worker in self._table.workers.items()
             ],
+            "latched_beyond_us": None
+            if self._latched_beyond_ns is None
+            else self._latched_beyond_ns // 1_000,
             "late_worst_us": self._worst_late_ns // 1_000,
             "turns": self._turns,
             "facts": {fact.name: fact.done for fact in self._facts},

@@ -1,5 +1,6 @@
 """What the guard is told at its start: one JSON object, compiled from the device's configuration by its parent."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from edge_runtime.guard.refusals import check
 
 LARGEST_SETTINGS = 1 << 18
 """Bytes of JSON."""
+
+LARGEST_HANDED = 1 << 15
+"""Bytes of JSON for one process: what a pipe holds, so that writing it never waits."""
 
 _NS_PER_MS = 1_000_000
 _LONGEST_PATH = 107  # of a Unix socket
@@ -29,6 +33,7 @@ class Row:
         restarts: how often it may be started again within `window_ns`; once more is a crash loop.
         window_ns: see `restarts`.
         backoff_ns: the longest pause before it is started again; the first is a tenth of it.
+        settings: JSON that it is handed by a descriptor, with `--settings-fd N` after its arguments; empty: none.
         lives_on: it is not told to die with the guard: the motion gate, which closes by itself.
     """
 
@@ -40,6 +45,7 @@ class Row:
     restarts: int
     window_ns: int
     backoff_ns: int
+    settings: bytes
     lives_on: bool
 
 
@@ -74,7 +80,7 @@ def parse(data: bytes) -> Settings:
     """Settings from JSON.
 
     Raises:
-        ConfigError: naming the first place that cannot be used, or why the profile is unsafe.
+        ConfigError: naming the first place that cannot be used.
     """
     if len(data) > LARGEST_SETTINGS:
         raise ConfigError(f"settings: longer than {LARGEST_SETTINGS} bytes")
@@ -96,9 +102,21 @@ def parse(data: bytes) -> Settings:
     configuration = None if compiled is None else _configuration(JsonObject(compiled, "configuration"))
     hardware = None if watchdog is None else _hardware(JsonObject(watchdog, "hardware_watchdog"))
     _check_table(rows)
-    if unsafe := check(profile):
-        raise ConfigError(f"profile {profile.name}: {unsafe[0]}")
     return Settings(device, directory, control, profile, rows, keys, configuration, hardware, real_time)
+
+
+def require_safe(settings: Settings, *, realtime: bool) -> None:
+    """Refuse a profile that would be unsafe.
+
+    Args:
+        settings: with the profile.
+        realtime: whether the guard has a real-time schedule; without one it detects later.
+
+    Raises:
+        ConfigError: why, the first reason.
+    """
+    if unsafe := check(settings.profile, realtime=realtime):
+        raise ConfigError(f"profile {settings.profile.name}: {unsafe[0]}")
 
 
 def _row(part: JsonObject) -> Row:
@@ -111,12 +129,20 @@ def _row(part: JsonObject) -> Row:
         restarts=part.whole("restarts", 0, 1000),
         window_ns=part.whole("window_ms", 1, 86_400_000) * _NS_PER_MS,
         backoff_ns=part.whole("backoff_ms", 1, 3_600_000) * _NS_PER_MS,
+        settings=_handed(part.take("settings"), part.place),
         lives_on=part.flag("lives_on"),
     )
     part.end()
     if not row.command:
         raise ConfigError(f"{part.place}.command: empty")
     return row
+
+
+def _handed(value: object, place: str) -> bytes:
+    data = b"" if value is None else json.dumps(value).encode()
+    if len(data) > LARGEST_HANDED:
+        raise ConfigError(f"{place}.settings: longer than {LARGEST_HANDED} bytes")
+    return data
 
 
 def _check_table(rows: tuple[Row, ...]) -> None:

@@ -27,6 +27,7 @@ OWN = mask_of(
 """What the guard itself evaluates, in every turn; what a worker says of these is not heard."""
 
 _STARVED = Condition.WORKER_STARVED.mask
+_LOST = Condition.WORKER_HUNG.mask | Condition.WORKER_DEAD.mask
 _GUILTY = Condition.WORKER_HUNG.mask | Condition.WORKER_START_TIMEOUT.mask | Condition.SLOT_DAMAGED.mask
 """What the present process of a worker is killed for; one that died is started anew, and is not to be killed."""
 
@@ -42,11 +43,14 @@ class Looked:
         evaluated: mask of the conditions that the table or a worker with a fresh beat looked at.
         tripped: mask of those that hold.
         suspects: workers whose present process is to be killed, if what holds is to have consequences.
+        beyond_ns: how long after the deadline of its last beat the first of the workers that died or hung was
+            looked at now; less than 0 for one that died before. None where none did.
     """
 
     evaluated: int
     tripped: int
     suspects: tuple[str, ...]
+    beyond_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -94,6 +98,7 @@ class Table:
     def look(self, now_ns: int) -> Looked:
         """Look at every worker."""
         evaluated, tripped, suspects = OWN, 0, []
+        beyond_ns: int | None = None
         if now_ns - self._challenge_ns >= CHALLENGE_NS:
             self._challenge_ns = now_ns
             for worker in self.workers.values():
@@ -102,13 +107,15 @@ class Table:
             worker.look(now_ns)
             found = self._found(worker, now_ns)
             tripped |= found
+            if found & _LOST and worker.last_due_ns is not None:
+                beyond_ns = max(now_ns - worker.last_due_ns, beyond_ns or now_ns - worker.last_due_ns)
             if found & _GUILTY:
                 suspects.append(name)
             # One that is starved said what it said a moment ago; one that is hung says nothing any more.
             if worker.phase is Phase.WORKING and worker.beat is not None and not found & ~_STARVED:
                 evaluated |= worker.beat.evaluated & ~OWN
                 tripped |= worker.beat.tripped & worker.beat.evaluated & ~OWN
-        return Looked(evaluated, tripped, tuple(suspects))
+        return Looked(evaluated, tripped, tuple(suspects), beyond_ns)
 
     def due_ns(self) -> int | None:
         """When something has to have happened."""

@@ -51,6 +51,7 @@ class Worker:
         beat: the newest good one of the present process.
         fault: what is wrong with its slot now; None where nothing is.
         retry_ns: when it may be started again.
+        last_due_ns: when the last beat that was read was to be followed by another; None before the first.
     """
 
     def __init__(self, row: Row, slot: SlotReader) -> None:
@@ -62,6 +63,7 @@ class Worker:
         self.beat: Beat | None = None
         self.fault: Fault | None = None
         self.retry_ns = 0
+        self.last_due_ns: int | None = None
         self.started_ns = 0
         self._killed_ns = 0
         self._ends_ns: list[int] = []
@@ -89,17 +91,25 @@ class Worker:
             told.pop(PARENT, None)
         self.starts += 1
         self.started_ns = now_ns
+        command, fds = self.row.command, handover.pass_fds
+        reading: int | None = None
         try:
+            if self.row.settings:
+                reading = _readable(self.row.settings)
+                command, fds = (*command, "--settings-fd", str(reading)), (*fds, reading)
             self._process = subprocess.Popen(  # noqa: S603 - from the compiled configuration
-                self.row.command,
+                command,
                 stdin=subprocess.DEVNULL,
-                pass_fds=handover.pass_fds,
+                pass_fds=fds,
                 env={**told, **handover.environment},
                 start_new_session=True,
             )
         except OSError:
             self._ended(now_ns, None)
             return False
+        finally:
+            if reading is not None:
+                os.close(reading)
         self._slot.expect(self._process.pid)
         with contextlib.suppress(OSError):  # told by poll as well, only later
             self._pidfd = os.pidfd_open(self._process.pid)
@@ -123,6 +133,8 @@ class Worker:
             self.phase = Phase.UNKILLABLE
         reading = self._slot.read()
         self.beat = reading.beat
+        if self.beat is not None:
+            self.last_due_ns = min(self.beat.deadline_ns, self.beat.beat_ns + self.row.longest_ns)
         self._torn = self._torn + 1 if reading.fault is Fault.TORN else 0
         if self.beat is not None and self.phase is Phase.STARTING:
             self.phase, self.died, self._waits = Phase.WORKING, False, 0
@@ -138,8 +150,8 @@ class Worker:
         """When something has to have happened; None where nothing is waited for."""
         if self.phase is Phase.STARTING:
             return self.started_ns + self.row.start_ns
-        if self.phase is Phase.WORKING and self.beat is not None:
-            return min(self.beat.deadline_ns, self.beat.beat_ns + self.row.longest_ns)
+        if self.phase is Phase.WORKING:
+            return self.last_due_ns
         if self.phase is Phase.KILLED:
             return self._killed_ns + UNKILLABLE_NS
         if self.phase in (Phase.WAITING, Phase.ENDED):
@@ -195,3 +207,16 @@ class Worker:
         self.retry_ns = now_ns + min(self.row.backoff_ns, first_ns * 2 ** min(self._waits - 1, 20))
         if self.loops(now_ns):
             self.phase = Phase.GIVEN_UP
+
+
+def _readable(data: bytes) -> int:
+    """A descriptor from which these bytes can be read, then its end; they fit a pipe."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    try:
+        os.write(writing, data)
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return reading

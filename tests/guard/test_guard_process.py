@@ -58,7 +58,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., GuardProcess]]:
 BREAKS: dict[str, Callable[[int], None]] = {
     "kill": lambda pid: os.kill(pid, signal.SIGKILL),
     "stop": lambda pid: os.kill(pid, signal.SIGSTOP),
-    "busy": lambda pid: os.kill(pid, signal.SIGUSR1),
+    "spin": lambda pid: os.kill(pid, signal.SIGUSR1),
     "gil": lambda pid: os.kill(pid, signal.SIGUSR1),
     "blocked": lambda pid: os.kill(pid, signal.SIGUSR1),
     "hog": lambda pid: os.kill(pid, signal.SIGUSR1),

@@ -1,18 +1,11 @@
 """A real guard process over real workers that break on a signal, and a reader of its lease in the test.
 
-    python -m tests.rigs.guarded PERIOD_MS DEADLINE_MS [FAULT]     a worker: beats after each unit of work
-
-SIGUSR1 makes a worker break in the way that FAULT names: `busy` (a loop in Python), `gil` (a C call that holds the
-interpreter's lock), `blocked` (a C call that releases it and never returns), `hog` (takes memory without end), or
-`trip:MASK` (goes on, and says that a condition holds).
+The workers are those of the self-test: `edge_runtime/guard/selftest/worker.py` says how they break.
 """
 
 import contextlib
-import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,69 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edge_runtime.guard.client import NoGuard, ask, launch
 from edge_runtime.guard.lease import LeaseReader
-from edge_runtime.guard.page import SlotWriter
-from edge_runtime.guard.profile import EVERYTHING
-from edge_runtime.guard.table import OWN
-from edge_runtime.lifeline import die_with_parent, told_parent
 
-MS = 1_000_000
 STARTS_S = 30.0
-
-
-# -- the worker -------------------------------------------------------------------------------------------------
-
-
-def busy() -> None:
-    """A loop that never comes back."""
-    while True:
-        pass
-
-
-def hold_the_lock() -> None:
-    """A C call that keeps the interpreter's lock: a pattern that backtracks for ages."""
-    re.match(r"(a+)+$", "a" * 60 + "b")
-
-
-def block() -> None:
-    """A C call that releases the interpreter's lock and never returns."""
-    reading, _ = os.pipe()
-    os.read(reading, 1)
-
-
-def hog() -> None:
-    """Takes memory until the kernel ends it, within a limit of its own so that the machine lives on."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-    taken = []
-    while True:
-        taken.append(bytearray(16 << 20))
-
-
-FAULTS: dict[str, Callable[[], None]] = {"busy": busy, "gil": hold_the_lock, "blocked": block, "hog": hog}
-
-
-def work(period_ms: int, deadline_ms: int, fault: str) -> None:
-    """Beats every period, with everything evaluated, until the fault is asked for."""
-    die_with_parent(signal.SIGKILL)
-    slot = SlotWriter.from_environment()
-    assert slot is not None
-    asked: list[int] = []
-    signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    tripped = 0
-    while True:
-        if asked and fault.startswith("trip:"):
-            tripped = int(fault.partition(":")[2])
-        elif asked:
-            FAULTS[fault]()
-        now_ns = time.monotonic_ns()
-        slot.finished("unit", now_ns, now_ns + deadline_ms * MS, EVERYTHING & ~OWN, tripped)
-        time.sleep(period_ms / 1000)
-
-
-# -- the guard --------------------------------------------------------------------------------------------------
+_WORKER = "edge_runtime.guard.selftest.worker"
 
 
 def worker_row(
@@ -92,13 +27,14 @@ def worker_row(
     """A row of the process table with one of the workers above."""
     return {
         "name": name,
-        "command": [sys.executable, "-m", "tests.rigs.guarded", str(period_ms), str(deadline_ms), fault],
+        "command": [sys.executable, "-m", _WORKER, str(period_ms), str(deadline_ms), fault],
         "after": [],
         "start_ms": 20_000,
         "longest_ms": 1000,
         "restarts": 5,
         "window_ms": 60_000,
         "backoff_ms": 1000,
+        "settings": None,
         "lives_on": False,
     }
 
@@ -139,32 +75,15 @@ class GuardProcess:
             "hardware_watchdog": None,
             "real_time": self.real_time,
         } | self.changes
-        reading, writing = os.pipe()
-        os.write(writing, json.dumps(settings).encode())
-        os.close(writing)
-        try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "edge_runtime.guard", "--settings-fd", str(reading)],
-                pass_fds=(reading,),
-                env=told_parent(os.environ),
-                stderr=subprocess.PIPE,
-            )
-        finally:
-            os.close(reading)
+        self.process = launch(settings, stderr=subprocess.PIPE)
         self.wait(lambda _: True)
 
     def ask(self, **request: object) -> dict[str, Any] | None:
         """One request, and its answer; None where none came."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
-            end.bind("")
-            end.settimeout(2)
-            try:
-                end.sendto(json.dumps(request).encode(), str(self.folder / "control"))
-                found = json.loads(end.recv(1 << 16))
-            except OSError:
-                return None
-        assert isinstance(found, dict)
-        return found
+        try:
+            return ask(self.folder / "control", request)
+        except NoGuard:
+            return None
 
     def status(self) -> dict[str, Any]:
         """As it is told."""
@@ -237,7 +156,3 @@ def guarded(guard: GuardProcess) -> Iterator[GuardProcess]:
         yield guard
     finally:
         guard.close()
-
-
-if __name__ == "__main__":
-    work(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

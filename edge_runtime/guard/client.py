@@ -1,0 +1,71 @@
+"""Starting a guard, and asking one: what the command line and the self-test do."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.guard.control import LARGEST_ANSWER
+from edge_runtime.lifeline import told_parent
+
+
+class NoGuard(EdgeRuntimeError):
+    """Nobody answers at the guard's socket."""
+
+
+def launch(settings: Mapping[str, object], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a guard that ends with this process.
+
+    Args:
+        settings: as `settings.parse` reads them.
+        options: of subprocess.Popen, such as where its standard streams go.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-m", "edge_runtime.guard", "--settings-fd", str(reading)],
+            pass_fds=(reading,),
+            env=told_parent(os.environ),
+            **options,
+        )
+    finally:
+        os.close(reading)
+    # After the start: longer settings than a pipe holds are read while they are written.
+    with os.fdopen(writing, "wb") as file:
+        file.write(json.dumps(settings).encode())
+    return process
+
+
+def ask(path: Path, request: Mapping[str, object], wait_s: float = 2.0) -> dict[str, Any]:
+    """Ask the guard, and wait for its answer.
+
+    Args:
+        path: of its control socket.
+        request: see `control`.
+        wait_s: for the answer.
+
+    Raises:
+        NoGuard: nobody answers there in time, or not in JSON.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end:
+        end.settimeout(wait_s)
+        try:
+            end.bind("")  # an abstract address of its own, so that it can be answered
+            end.sendto(json.dumps(request).encode(), str(path))
+            found = json.loads(end.recv(LARGEST_ANSWER))
+        except TimeoutError:
+            raise NoGuard(f"the guard at {path} does not answer; it may be stopped or too busy") from None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise NoGuard(f"no guard answers at {path}: {why}; is the runtime running?") from None
+    if not isinstance(found, dict):
+        raise NoGuard(f"what answers at {path} is no guard")
+    return found
