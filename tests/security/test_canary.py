@@ -154,8 +154,9 @@ class Run:
     def child(self, word: str) -> psutil.Process | None:
         """Its process of a module, once there is one."""
         for process in psutil.Process(self.process.pid).children(recursive=True):
-            if any(word in part for part in process.cmdline()):
-                return process
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if any(word in part for part in process.cmdline()):
+                    return process
         return None
 
     def awaited(self, word: str) -> psutil.Process:

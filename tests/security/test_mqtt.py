@@ -33,9 +33,6 @@ from tests.rigs.brokers import accepts
 from tests.rigs.parties import Operator, Party, admitted
 from tests.rigs.roads import children, wait_for
 
-BOTH = pytest.mark.parametrize("server", ["nats", "mosquitto"], indirect=True)
-"""What depends most on the broker; the rest runs on mosquitto among the trials."""
-
 BOMB_LENGTH = b"\xff\xff\xff\x7f"
 """A remaining length of 256 MiB."""
 
@@ -81,7 +78,6 @@ def subscribe_anew(server: Server, witness: Party) -> None:
     witness.deliver()
 
 
-@BOTH
 def test_no_will_and_no_retained_message_poisons_what_others_read_later(
     server: Server, operator: Operator, owner: Party, thief: Party
 ) -> None:
@@ -155,10 +151,7 @@ FILTERS = (
 )
 
 
-@BOTH
-def test_no_subscription_hears_anybody_else(
-    server: Server, operator: Operator, owner: Party, thief: Party
-) -> None:
+def test_no_subscription_hears_anybody_else(operator: Operator, owner: Party, thief: Party) -> None:
     with thief.bare() as client:
         for number, found in enumerate((*FILTERS, f"fleet/v1/{owner.name}/#", "fleet/v1/+/presence"), 10):
             for qos in (0, 1, 2):
@@ -219,7 +212,6 @@ def mqtt_garbage(topic: str) -> list[tuple[bool, bytes]]:
     ]
 
 
-@BOTH
 def test_malformed_packets_cost_one_connection_and_nobody_else(
     server: Server, operator: Operator, owner: Party, thief: Party
 ) -> None:

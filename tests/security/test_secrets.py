@@ -3,11 +3,11 @@
 import base64
 import contextlib
 import hashlib
+import io
 import json
 import os
 import stat
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +23,12 @@ from edge_runtime.protocol import DecisionKind, uuid7
 from edge_runtime.protocol.decision import DecisionReceipt
 from edge_runtime.protocol.delivery import ApprovedEvent
 from edge_runtime.protocol.enrolment import EnrolmentToken
+from edge_runtime.uplink import UplinkSettings
+from edge_runtime.uplink.__main__ import main as uplink
 from fleet_server.cli.client import FleetClient
 from fleet_server.cli.target import LocalTarget
 from fleet_server.init import initialise
 from sim.road import Device, Server, command, enrol, running
-from tests.conftest import REPOSITORY
 from tests.rigs.connect_proxy import ConnectProxy
 from tests.rigs.databases import new_database
 from tests.rigs.gate import event
@@ -255,27 +256,23 @@ def test_a_database_that_cannot_be_used_is_said_without_its_password(url: str, t
     assert DATABASE_PASSWORD not in done.stderr + done.stdout
 
 
-def test_an_uplink_takes_a_password_from_a_file_or_its_standard_input_only(tmp_path: Path) -> None:
+def test_an_uplink_takes_a_password_from_a_file_or_its_standard_input_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = json.dumps({"proxy": f"http://user:{PROXY_PASSWORD}@127.0.0.1:1"})
     (tmp_path / "settings.json").write_text(settings)
 
     def said(word: str, given: str = "") -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "edge_runtime.uplink", "--state", str(tmp_path / "s"), "--settings", word],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=REPOSITORY,
-        )
-        assert done.returncode == 2
-        assert PROXY_PASSWORD not in done.stdout + done.stderr
-        assert done.stderr.count("\n") == 1
-        return done.stderr
+        monkeypatch.setattr("sys.stdin", io.StringIO(given))
+        assert uplink(["--state", str(tmp_path / "state"), "--settings", word]) == 2
+        found = capsys.readouterr()
+        assert PROXY_PASSWORD not in found.out + found.err
+        assert found.err.count("\n") == 1
+        return found.err
 
     assert "every user reads the proxy's password on a command line" in said(settings)
     assert "not enrolled" in said("-", settings)
     assert "not enrolled" in said(f"@{tmp_path / 'settings.json'}")
     assert "No such file" in said("@nowhere.json")
     assert "are not JSON" in said("-", "{")
+    assert PROXY_PASSWORD not in repr(UplinkSettings.parse(settings))
