@@ -52,7 +52,11 @@ _RANKS = {severity.value: severity.rank for severity in Severity}
 _MORE_CAREFUL = {(one.value, other.value): one.at_least(other) for one in DataClass for other in DataClass}
 """Looked up for every event; computing a rank costs 4 us. By `_value_`: a member's own hash is slow Python."""
 
-_BUNDLES, _APPROVED = FastReader(EventBundle), FastReader(ApprovedEvent)
+_BUNDLES = FastReader(EventBundle)
+_APPROVED = FastReader(
+    ApprovedEvent,
+    ("event.config", "event.model", "decision.policy", "decision.purpose", "decision.recipients"),
+)
 
 
 class _NotOurs(Exception):

@@ -15,11 +15,12 @@ from pydantic import BaseModel, Field, field_validator
 
 from edge_runtime.protocol.delivery import ApprovedEvent, EventBundle, Receipt
 from edge_runtime.protocol.wire import WireError, WireRecord
+from fleet_server.ingest import fast_records, inspection
 from fleet_server.ingest.fast_records import FastReader
 from tests.rigs.deliveries import DeviceRig
 from tests.rigs.wire_records import golden_file
 
-_APPROVED, _BUNDLES = FastReader(ApprovedEvent), FastReader(EventBundle)
+_APPROVED, _BUNDLES = inspection._APPROVED, inspection._BUNDLES
 _READERS: dict[str, tuple[FastReader[Any], type[WireRecord]]] = {
     "approved_event": (_APPROVED, ApprovedEvent),
     "bundle": (_BUNDLES, EventBundle),
@@ -211,6 +212,11 @@ def test_both_ways_agree_on_a_key_that_comes_twice(name: str) -> None:
         (("decision", "recipients"), ["fleet"] * 16, ["fleet"] * 17),
         (("decision", "reasons"), ["permitted"] * 16, []),
         (("decision", "purpose"), "a" * 64, "a" * 65),
+        (("decision", "purpose"), None, ""),
+        (("decision", "recipients"), [], ["fleet", "Fleet"]),
+        (("decision", "policy"), None, "sha256:"),
+        (("event", "model"), "sha256:" + "a" * 64, "sha256:" + "A" * 64),
+        (("decision", "evidence", "sha256"), "a" * 64, "a" * 64 + "\n"),
         (("decision", "v"), [1, 65_535], [1, 65_536]),
     ],
 )
@@ -277,3 +283,24 @@ class _WithAny(WireRecord):
 def test_a_record_that_it_cannot_follow_is_no_fast_record(kind: type[WireRecord]) -> None:
     with pytest.raises(TypeError, match=r"not known here|that it does not name"):
         FastReader(kind)
+
+
+def test_what_is_remembered_of_repeated_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_records, "_MOST_REMEMBERED", 3)
+    reader = FastReader(ApprovedEvent, ("event.config", "decision.recipients"))
+    for number in range(10):
+        tree = copy.deepcopy(_TREES["approved_event"])
+        tree["event"]["config"] = f"sha256:{number:064x}"
+        for _ in range(2):
+            assert isinstance(reader.decode(msgpack.packb(tree)), msgspec.Struct)
+        assert len(reader._found_right) <= 3
+        tree["event"]["config"] = "sha256:"
+        for _ in range(2):
+            with pytest.raises(WireError, match=r"event.config: string_pattern_mismatch"):
+                reader.decode(msgpack.packb(tree))
+
+
+@pytest.mark.parametrize("path", ["event.id", "event.evidence.sha256", "decision.evidence", "event"])
+def test_only_a_field_with_one_pattern_may_be_named_as_repeated(path: str) -> None:
+    with pytest.raises(TypeError, match=r"has not one pattern|is no record"):
+        FastReader(ApprovedEvent, ("event.config", path))
