@@ -34,10 +34,10 @@ ROUND_NS = 1_000_000
 MOST_PER_ROUND = 8
 """Datagrams taken in one round; more wait in the kernel's queue, and their senders behind it."""
 
-OPEN_NS, CLOSED_NS = 10_000_000, 50_000_000
+OPEN_NS, CLOSED_NS = 10_000_000, 100_000_000
 """How long it waits at most, open and closed."""
 
-DEADLINE_NS = 200_000_000
+DEADLINE_NS = 300_000_000
 """What it promises the guard for its next beat."""
 
 SAFE_TRIES_NS = 1_000_000_000
@@ -232,10 +232,6 @@ class MotionGate:
 
     def _wait(self, started_ns: int) -> None:
         now_ns = self._clock()
-        early_ns = started_ns + ROUND_NS - now_ns
-        if early_ns > 0:
-            time.sleep(early_ns / _NS_PER_S)
-            now_ns += early_ns
         if self._judge.closed is None and self._lease is not None:
             due_ns = min(now_ns + OPEN_NS, self._lease.expires_ns)
         else:
@@ -246,6 +242,9 @@ class MotionGate:
         if self._verification is not None:
             watched += self._verification.filenos()
         readable(watched, (due_ns - now_ns) / _NS_PER_S)
+        early_ns = started_ns + ROUND_NS - self._clock()
+        if early_ns > 0:  # after the wait, so that at rest it wakes once a round
+            time.sleep(early_ns / _NS_PER_S)
 
     def _leave(self) -> None:
         if self._judge.closed is None:
