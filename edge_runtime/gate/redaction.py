@@ -25,6 +25,7 @@ LEVELS = 16
 """Brightness levels of a cell and channel. With `CELLS`, at most 4 * 4 * 3 * 4 = 192 bits of a picture remain."""
 
 CELL_PIXELS = 64
+_WITHOUT_LENGTH = frozenset((0x00, 0x01, *range(0xD0, 0xDA)))
 _QUALITY = 80
 
 
@@ -150,6 +151,10 @@ def jpeg_size(data: bytes) -> tuple[int, int] | None:
         if marker == 0xFF:  # fill bytes may stand before a marker
             position += 1
             continue
+        if marker in _WITHOUT_LENGTH:
+            return (
+                None  # none belongs here, and a decoder may pass over it and find another frame than we would
+            )
         # SOF0 to SOF15, without the tables DHT, JPG and DAC that lie between them
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height = int.from_bytes(data[position + 5 : position + 7], "big")

@@ -71,6 +71,32 @@ def test_what_a_file_carries_beside_its_pixels_does_not_survive() -> None:
     assert redacted == WholeBlur().redact(plain)
 
 
+def _hidden() -> bytes:
+    """A frame of 30,000 x 30,000 behind a marker without a length, and a small one where a naive reader lands."""
+    huge = b"\xff\xc0" + struct.pack(">HBHHB", 17, 8, 30_000, 30_000, 3) + bytes(9)
+    small = b"\xff\xc0" + struct.pack(">HBHHB", 17, 8, 64, 64, 3) + bytes(9)
+    start = b"\xff\xd8\xff\x01" + huge
+    length = int.from_bytes(start[4:6], "big")  # what would be taken for the marker's length
+    return start + bytes(4 + length - len(start)) + small
+
+
+HIDDEN = _hidden()
+
+
+def test_a_frame_that_hides_is_not_looked_past() -> None:
+    assert jpeg_size(HIDDEN) is None
+
+
+@pytest.mark.parametrize("orientation", [3, 6, 8])
+def test_a_crop_is_read_as_its_pixels_lie_whatever_its_exif_says(orientation: int) -> None:
+    plain = jpeg(width=120, height=80)
+    entry = struct.pack(">HHIHH", 0x0112, 3, 1, orientation, 0)
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01" + entry + bytes(4)
+    turned = plain[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + plain[2:]
+    assert np.array_equal(decode(turned), decode(plain))
+    assert WholeBlur().redact(turned) == WholeBlur().redact(plain)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -83,6 +109,7 @@ def test_what_a_file_carries_beside_its_pixels_does_not_survive() -> None:
         b"\xff\xd8" + b"\xff\xe0\x00\x02" * 10,
         b"\xff\xd8" + b"\xff\xe0\x00\x00" * 10_000,
         b"\xff\xd8" + b"\xff" * 10_000,
+        HIDDEN,
     ],
 )
 def test_what_is_no_crop_fails(data: bytes) -> None:
