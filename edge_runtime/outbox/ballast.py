@@ -17,16 +17,16 @@ class Ballast:
 
     def __init__(self, path: Path, size: int) -> None:
         self._path, self._size = path, size
+        self._sizes = (size, size // 4)
 
     @property
-    def held(self) -> bool:
-        """Whether the file is there in its full length."""
-        if not self._size:
-            return True
+    def bytes_held(self) -> int:
+        """Bytes that are held: all, a quarter, or none."""
         try:
-            return self._path.stat().st_size >= self._size
+            there = self._path.stat().st_size
         except OSError:
-            return False
+            return 0
+        return next((size for size in self._sizes if there >= size), 0)
 
     def drop(self) -> bool:
         """Give the blocks back; whether there were any."""
@@ -37,20 +37,24 @@ class Ballast:
         return False
 
     def take(self) -> bool:
-        """Hold the blocks again if the disk has as much again beside them; whether it is held now.
+        """Hold the blocks again if the disk has as much again beside them; whether any are held now.
 
-        Zeros are written, because some file systems keep no blocks for an allocation that was only announced.
+        A disk that has too little room for them holds a quarter.
         """
-        if self.held:
+        if not self._size:
             return True
+        return any(self.bytes_held >= size or self._write(size) for size in self._sizes)
+
+    def _write(self, size: int) -> bool:
+        """Zeros are written, because some file systems keep no blocks for an allocation that was only announced."""
         part = self._path.with_suffix(".part")
         try:
-            if self.free() < 2 * self._size:
+            if self.free() < 2 * size:
                 return False
             with part.open("wb") as file:
-                for _ in range(0, self._size, _BLOCK):
-                    file.write(bytes(min(_BLOCK, self._size)))
-                file.truncate(self._size)
+                for _ in range(0, size, _BLOCK):
+                    file.write(bytes(min(_BLOCK, size)))
+                file.truncate(size)
                 os.fsync(file.fileno())
             part.replace(self._path)
         except OSError:

@@ -95,6 +95,7 @@ class Engine:
             self.books.session = self._first_session()
         self.time = self._time_of(self.books)
         self._lacks_ballast = not self._ballast.take()
+        self._limit_log()
 
     def _time_of(self, books: Books) -> QueueTime:
         return QueueTime(
@@ -256,11 +257,15 @@ class Engine:
         """The disk has room again."""
         if self.volatile or (self.tight is None and not self._lacks_ballast) or not self._ballast.take():
             return
-        self._lacks_ballast = False
-        if self.tight is not None:
-            self.tight = None
+        self._lacks_ballast, self.tight = False, None
+        self._limit_log()
+
+    def _limit_log(self) -> None:
+        """What is in the log must fit into the database, in the blocks that the ballast would give up."""
+        if self.settings.ballast_bytes:
+            pages = wal_pages(self._ballast.bytes_held)
             with contextlib.suppress(DatabaseFault):
-                self._database.execute(f"PRAGMA wal_autocheckpoint = {wal_pages(self.settings)}")
+                self._database.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def _reopen(self) -> None:
         """The file turned out to be damaged while it was in use."""
@@ -317,6 +322,8 @@ class Engine:
         self.fresh_from = self.books.next
         self._note(opened.sentences)
         self.volatile, self._disk_books, self._candidates = False, None, None
+        self._lacks_ballast = not self._ballast.take()
+        self._limit_log()
         self.leases.clear()
         self._on_commit()
 

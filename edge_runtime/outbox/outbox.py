@@ -110,7 +110,8 @@ class Outbox:
         Raises:
             ValueError: more than that.
         """
-        _require(len(submissions) <= MAX_PUT, f"at most {MAX_PUT} submissions at a time")
+        if len(submissions) > MAX_PUT:
+            raise ValueError(f"at most {MAX_PUT} submissions at a time")
         if self._draining:
             return [PutResult(Put.NOT_ACCEPTED, NotAccepted.DRAINING) for _ in submissions]
 

@@ -57,14 +57,14 @@ def hard_limit_bytes(settings: OutboxSettings) -> int:
     return int(rows) + rings + _SLACK_BYTES
 
 
-def wal_pages(settings: OutboxSettings) -> int:
-    """Pages of the log before it is put back to its beginning: 1000, or what the ballast has room for.
+def wal_pages(ballast_bytes: int) -> int:
+    """Pages of the log before it is put back to its beginning: at most 1000, and what the ballast has room for.
 
     When the disk is full, what is in the log must still fit into the database, in the blocks that the ballast gives
     up; otherwise the log could only grow.
     """
-    fitting = settings.ballast_bytes // _PAGE - 16
-    return max(TIGHT_WAL_PAGES, min(_WAL_PAGES, fitting)) if settings.ballast_bytes else _WAL_PAGES
+    fitting = ballast_bytes // _PAGE - 16
+    return max(TIGHT_WAL_PAGES, min(_WAL_PAGES, fitting))
 
 
 def prepare(database: Database, settings: OutboxSettings, *, in_memory: bool) -> None:
@@ -80,7 +80,7 @@ def prepare(database: Database, settings: OutboxSettings, *, in_memory: bool) ->
         if mode != "wal":
             raise DatabaseFault(f"the file system allows no write-ahead log ({mode})", StoreFault.UNWRITABLE)
     database.execute("PRAGMA synchronous = FULL")
-    database.execute(f"PRAGMA wal_autocheckpoint = {wal_pages(settings)}")
+    database.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
     # The log keeps its blocks after a checkpoint: on a full disk its next frames need no new ones.
     database.execute(f"PRAGMA journal_size_limit = {_KEPT_LOG_BYTES}")
     database.execute(f"PRAGMA max_page_count = {hard_limit_bytes(settings) // _PAGE}")

@@ -18,7 +18,8 @@ class OutboxSettings(BaseModel):
         evidence_quota_bytes: crops that wait for a person or an upload.
         reserve_share: part of the quota that only critical events may use, 0 to 0.9.
         ballast_bytes: a file that is given up when the disk is full, so that deletes and the ledger still fit. The
-            log may be as long: with 4 MiB it is put back to its beginning after 1,000 pages.
+            log may be as long: with 4 MiB it is put back to its beginning after 1,000 pages. A disk that has less
+            than twice as much left holds a quarter.
         expiry_period_s: how often expired events are looked for.
         evidence_keep_s: a crop that was not uploaded for so long is given up.
         decisions_kept: newest decision receipts that are kept; also how far back duplicates are recognised. At

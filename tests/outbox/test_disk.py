@@ -60,10 +60,12 @@ def fill_up(place: Path) -> Path:
     return filler
 
 
+@pytest.mark.parametrize("ballast", [1, 4])
 def test_a_full_disk_costs_growth_and_nothing_that_was_acknowledged(
-    small_disk: Path, clock: BootClock
+    small_disk: Path, clock: BootClock, ballast: int
 ) -> None:
-    settings = quiet_settings(ballast_bytes=MIB, quota_bytes=32 * MIB)
+    """With a ballast of 1 MiB, and with one of which this disk has room for a quarter."""
+    settings = quiet_settings(ballast_bytes=ballast * MIB, quota_bytes=32 * MIB)
     with opened(small_disk / "outbox", clock, settings) as outbox:
         acknowledged = {
             key_of(n)
@@ -407,4 +409,17 @@ def test_the_ballast_takes_real_blocks_and_gives_them_back(small_disk: Path) -> 
     assert ballast.drop()
     fill_up(small_disk)
     assert not ballast.take()
+    assert ballast.bytes_held == 0
     assert list(small_disk.glob("*.part")) == []
+
+
+def test_a_disk_with_little_room_holds_a_quarter_of_the_ballast_until_it_has_more(small_disk: Path) -> None:
+    ballast = Ballast(small_disk / "ballast", 4 * MIB)
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(2 * MIB))
+    assert ballast.take()
+    assert ballast.bytes_held == MIB
+    filler.unlink()
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True, capture_output=True)
+    assert ballast.take()
+    assert ballast.bytes_held == 4 * MIB
