@@ -1,11 +1,13 @@
 """Taking events in: validate each on its own, commit in groups, receipt after the commit, then acknowledge.
 
-`inspection` and `ranges` are pure, `commit` is one transaction, `worker` is the loop around it, `session` is MQTT.
+`inspection`, `judgement` and `ranges` are pure, `commit` is one transaction, `worker` is the loop around it and
+`session` is MQTT.
 """
 
 from fleet_server.ingest.batch import Answer, Committed
 from fleet_server.ingest.commit import Committer
-from fleet_server.ingest.inspection import Now, Rules, inspect
+from fleet_server.ingest.inspection import inspect
+from fleet_server.ingest.judgement import Now, Rules
 from fleet_server.ingest.parcels import Arrival
 from fleet_server.ingest.settlement import Limits
 

@@ -21,8 +21,8 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 from fleet_server.ingest.chores import Chores
 from fleet_server.ingest.commit import Committer
-from fleet_server.ingest.inspection import Rules
 from fleet_server.ingest.intake import Intake
+from fleet_server.ingest.judgement import Rules
 from fleet_server.ingest.metrics import IngestMetrics
 from fleet_server.ingest.session import Session, SessionSettings
 from fleet_server.ingest.settlement import Limits

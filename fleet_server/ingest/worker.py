@@ -16,8 +16,9 @@ from edge_runtime.protocol.delivery import Receipt
 from edge_runtime.protocol.topics import Channel, Topic
 from fleet_server.ingest.batch import Answer, Committed
 from fleet_server.ingest.commit import Committer
-from fleet_server.ingest.inspection import Now, Rules, inspect
+from fleet_server.ingest.inspection import inspect
 from fleet_server.ingest.intake import Intake
+from fleet_server.ingest.judgement import Now, Rules
 from fleet_server.ingest.metrics import IngestMetrics
 from fleet_server.ingest.parcels import Arrival, BundleParcel, DeadParcel, EpochParcel, Parcel
 from fleet_server.ingest.receipts import credit, receipts

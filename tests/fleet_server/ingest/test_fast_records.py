@@ -15,12 +15,12 @@ from pydantic import BaseModel, Field, field_validator
 
 from edge_runtime.protocol.delivery import ApprovedEvent, EventBundle, Receipt
 from edge_runtime.protocol.wire import WireError, WireRecord
-from fleet_server.ingest import fast_records, inspection
+from fleet_server.ingest import fast_records, inspection, judgement
 from fleet_server.ingest.fast_records import FastReader
 from tests.rigs.deliveries import DeviceRig
 from tests.rigs.wire_records import golden_file
 
-_APPROVED, _BUNDLES = inspection._APPROVED, inspection._BUNDLES
+_APPROVED, _BUNDLES = judgement._APPROVED, inspection._BUNDLES
 _READERS: dict[str, tuple[FastReader[Any], type[WireRecord]]] = {
     "approved_event": (_APPROVED, ApprovedEvent),
     "bundle": (_BUNDLES, EventBundle),
