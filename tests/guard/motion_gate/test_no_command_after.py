@@ -89,7 +89,8 @@ def take_for(drive: Drive, seconds: float) -> None:
 
 def trial(
     folder: Path, pid_file: Path, number: signal.Signals, open_s: float, told: dict[str, Any]
-) -> Closing:
+) -> Closing | None:
+    """One trial; None if the holder had been starved, and the lease had ended before it was touched."""
     folder.mkdir()
     told = settings(folder) | told
     with contextlib.ExitStack() as stack:
@@ -111,24 +112,30 @@ def trial(
         guard.stdin.flush()
         assert "seq" in drive.next()
         take_for(drive, open_s)
+        before = reader.read()
         fault_ns = time.monotonic_ns()
         guard.send_signal(number)
+        was_open = "seq" in drive.frames[-1][1]
         drive.frames.clear()
-        while "safe" not in drive.next():
-            pass
-        safe_ns = drive.frames[-1][0]
-        commands = [at_ns for at_ns, frame in drive.frames if "seq" in frame]
+        while drive.take(WAITS_S if was_open else AFTER_S):
+            if "safe" in drive.frames[-1][1]:
+                break
         take_for(drive, AFTER_S)
-        assert "safe" in drive.frames[-1][1], "something came after the safe value"
-        assert sum("safe" in frame for _, frame in drive.frames) == 1
-        assert refusals(folder) > 20, "nobody flooded"
         lease = reader.read()
+        assert before is not None
         assert lease is not None
+        if not was_open or lease.epoch_ns != before.epoch_ns:
+            return None
+        safe = [at_ns for at_ns, frame in drive.frames if "safe" in frame]
+        assert len(safe) == 1
+        assert "safe" in drive.frames[-1][1], "something came after the safe value"
+        commands = [at_ns for at_ns, frame in drive.frames if "seq" in frame]
+        assert refusals(folder) > 20, "nobody flooded"
         last_ns = max(commands, default=fault_ns)
         assert last_ns <= lease.expires_ns + TOLERANCE_MS * MS
         assert Path(f"/proc/{gate}").exists(), "the gate has to live on"
     return Closing(
-        (lease.expires_ns - fault_ns) / MS, (last_ns - fault_ns) / MS, (safe_ns - lease.expires_ns) / MS
+        (lease.expires_ns - fault_ns) / MS, (last_ns - fault_ns) / MS, (safe[0] - lease.expires_ns) / MS
     )
 
 
@@ -163,10 +170,13 @@ def test_no_command_passes_after_the_lease(
     tmp_path: Path, pid_file: Path, number: signal.Signals, trials: int, real_time: bool
 ) -> None:
     draw = random.Random(trials)
-    seen = [
-        trial(tmp_path / str(at), pid_file, number, draw.uniform(0.05, 0.15), {"real_time": real_time})
-        for at in range(trials)
-    ]
+    seen: list[Closing] = []
+    for at in range(3 * trials):
+        one = trial(tmp_path / str(at), pid_file, number, draw.uniform(0.05, 0.15), {"real_time": real_time})
+        seen += [] if one is None else [one]
+        if len(seen) == trials:
+            break
+    assert len(seen) == trials, "the machine is too busy to hold a lease"
     kind = "real time where permitted" if real_time else "ordinary process"
     print(f"\nholder of the lease {number.name}, gate {kind}, {trials} trials, ms:")
     print(f"  fault to the lease's end      {spread([one.lease_ms for one in seen])}")
