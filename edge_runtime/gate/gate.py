@@ -7,6 +7,7 @@ the outbox is away the ring fills; what it cannot hold is counted and reported w
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
@@ -162,9 +163,13 @@ class Gate:
         """The gate's numbers."""
         return self._tally.status(*self._ring.fill)
 
-    def notices(self) -> list[str]:
-        """Sentences that belong into the summary of a run: what is held, why, and what to write."""
-        return notices(self.status(), self._tally.in_force, self._policy.path)
+    def notices(self, configuration: Path | None = None) -> list[str]:
+        """Sentences that belong into the summary of a run: what is held, why, and what to write.
+
+        Args:
+            configuration: the file that names the cameras, where it is known.
+        """
+        return notices(self.status(), self._tally.in_force, self._policy.path, configuration)
 
     # ---- the gate's thread
 

@@ -100,15 +100,19 @@ class Tally:
             )
 
 
-def notices(status: GateStatus, in_force: InForce, policy_path: Path) -> list[str]:
+def notices(
+    status: GateStatus, in_force: InForce, policy_path: Path, configuration: Path | None = None
+) -> list[str]:
     """Sentences for the summary of a run: what is held and why, and what to write.
 
     Args:
         status: of the gate.
         in_force: what decisions go by.
         policy_path: where the policy belongs.
+        configuration: the file that names the cameras, where it is known.
     """
     found = []
+    file = "" if configuration is None else f" in {configuration}"
     if in_force.policy is None and in_force.without is Reason.NO_POLICY:
         found.append(f"no policy: everything is held; write {policy_path} ({START})")
     elif in_force.policy is None:
@@ -117,7 +121,7 @@ def notices(status: GateStatus, in_force: InForce, policy_path: Path) -> list[st
         )
     found += [
         f"{camera}: {count} events held, their class is unknown; "
-        f"write data_class: internal (or public, confidential, restricted) under cameras.{camera}"
+        f"write data_class: internal (or public, confidential, restricted) under cameras.{camera}{file}"
         for camera, count in sorted(status.unlabelled.items())
     ]
     held = status.decided.get(DecisionKind.HOLD.value, 0)

@@ -148,7 +148,7 @@ class Delivery:
             self._gate.status(),
             outbox,
             processes,
-            tuple(self._gate.notices()),
+            tuple(self._gate.notices(self._loaded.path)),
         )
 
     def close(self) -> DeliverySnapshot:

@@ -94,11 +94,12 @@ def _least(column: Column, cells: Sequence[str]) -> int:
     if not column.is_id:
         return NARROWEST_CELL
     different = set(cells)
+    heading = cell_len(column.name)
     widest = max((cell_len(cell) for cell in different), default=0)
-    for width in range(NARROWEST_CELL, widest):
+    for width in range(max(NARROWEST_CELL, heading), widest):
         if len({shorten(cell, width) for cell in different}) == len(different):
             return width
-    return widest
+    return max(heading, widest)
 
 
 def _lines(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -375,6 +375,8 @@ def test_the_first_run_says_loudly_that_everything_is_held(
     assert "no policy: everything is held; write" in notices
     assert "data_class: internal" in notices
     assert "under cameras.dock-1" in notices
+    site = Path("site.yaml")
+    assert any(line.endswith("under cameras.dock-1 in site.yaml") for line in bench.gate.notices(site))
     assert "3 events held" in notices
     assert "edge-runtime gate list" in notices
 

@@ -42,6 +42,11 @@ def test_ids_that_would_look_alike_are_left_as_long_as_they_must_be() -> None:
     assert len({line.split()[1] for line in lines[2:]}) == 2
 
 
+def test_a_heading_is_never_shortened() -> None:
+    columns = [Column.parse(name) for name in ("device~", "state!")]
+    assert lay_out(columns, [["demo", "x" * 30]], 20)[0] == "device  state"
+
+
 def test_a_table_that_fits_is_as_wide_as_it_needs() -> None:
     assert lay_out(COLUMNS, [["1", "d", "c", "s"]], 80)[2] == " 1  d       c       s"
 
