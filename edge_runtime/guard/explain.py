@@ -67,9 +67,7 @@ def _latches(severity: Severity, profile: Profile) -> bool:
 
 
 def _consequence(severity: Severity, profile: Profile) -> str:
-    return _CONSEQUENCE[
-        Severity.SAFE if _latches(severity, profile) and severity < Severity.SAFE else severity
-    ]
+    return _CONSEQUENCE[max(severity, Severity.SAFE) if _latches(severity, profile) else severity]
 
 
 def modes(profile: Profile) -> list[str]:
@@ -115,9 +113,9 @@ def page(memory: Memory, inputs: Inputs, outputs: Outputs, profile: Profile) -> 
         lines.append(f"latch   {memory.latch.id}: {names(memory.latch.causes)}")
     for timer in memory.timers:
         condition = BY_BIT[timer.bit]
-        rule = profile.rules[timer.bit]
-        share = 100 * timer.level_ns // rule.trip_ns if rule.trip_ns else 100
         known = "" if inputs.evaluated & condition.mask else ", not evaluated"
-        stands = "counts" if timer.since_ns is not None else f"{share} % of its budget"
+        stands = "counts"
+        if timer.since_ns is None:
+            stands = f"{100 * timer.level_ns // profile.rules[timer.bit].trip_ns} % of its budget"
         lines.append(f"        {condition.value}: {stands}{known}")
     return lines

@@ -183,11 +183,9 @@ def _by_time(memory: Memory, seen: Seen, profile: Profile) -> _Move | None:
     """Where healthy time leads, or the lack of it."""
     if memory.state not in PROVING:
         return None
-    healthy_ns = 0 if seen.healthy_since_ns is None else seen.now_ns - seen.healthy_since_ns
     stopped = memory.state is State.STOPPED
-    if seen.healthy_since_ns is not None and healthy_ns >= (
-        profile.healthy_ns if stopped else profile.settle_ns
-    ):
+    healthy_ns = profile.healthy_ns if stopped else profile.settle_ns
+    if seen.healthy_since_ns is not None and seen.now_ns - seen.healthy_since_ns >= healthy_ns:
         target = AFTER[State.NOMINAL][seen.verdict.severity] if stopped else State.STANDBY
         return _Move(target, seen.verdict.causes)
     if seen.now_ns - memory.entered_ns >= (profile.stopped_max_ns if stopped else profile.start_ns):

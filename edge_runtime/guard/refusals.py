@@ -84,11 +84,15 @@ def _stopping(profile: Profile, *, realtime: bool) -> Iterator[str]:
     if stopping.t_gate_ms * NS_PER_MS < profile.lease_ns:
         yield f"stopping.t_gate_ms: must be at least the lease, which is {profile.lease_ns // NS_PER_MS}"
     if any(Need.CAMERA in mode.needs for mode in profile.modes):
-        bound = dict(profile.freshness_ns).get(Need.CAMERA, 0)
-        trips = [rule.trip_ns for rule in profile.rules_taking(Need.CAMERA)]
-        noticed_ms = (bound + max(trips, default=0)) // NS_PER_MS
-        if stopping.t_detect_ms < noticed_ms:
-            yield f"stopping.t_detect_ms: must be at least {noticed_ms}, after which a lost camera is noticed"
+        noticed_ns = [
+            bound_ns + rule.trip_ns
+            for need, bound_ns in profile.freshness_ns
+            for rule in profile.rules_taking(Need.CAMERA)
+            if need is Need.CAMERA
+        ]
+        if noticed_ns and stopping.t_detect_ms * NS_PER_MS < max(noticed_ns):
+            least = max(noticed_ns) // NS_PER_MS
+            yield f"stopping.t_detect_ms: must be at least {least}, after which a lost camera is noticed"
     factor = 1.0 if realtime else WITHOUT_REALTIME
     distance_m = stopping.distance_m(detect_factor=factor)
     if distance_m > stopping.free_range_m:

@@ -13,9 +13,12 @@ from tests.rigs.guard_bodies import BOOT, CAMERA, MS, Guard, profile_of
 C, S = Condition, State
 
 
+PREFIX = "the acknowledgement is refused: "
+
+
 def refusal(guard: Guard) -> str:
     (sentence,) = guard.out.sentences
-    return sentence.removeprefix("the acknowledgement is refused: ")
+    return sentence.removeprefix(PREFIX)
 
 
 def test_the_way_from_safe_to_motion_has_four_states_and_two_acts() -> None:
@@ -79,6 +82,13 @@ def test_ids_of_latches_differ_and_depend_on_the_secret_of_the_start() -> None:
         (C.SLOT_DAMAGED, (C.BATTERY_MISSING,), {}, "these are not clear: battery_missing"),
         (C.SLOT_DAMAGED, (), {"standstill": False}, "standstill is not confirmed"),
         (C.SLOT_DAMAGED, (), {"standstill": None}, "standstill is not confirmed"),
+        (C.SLOT_DAMAGED, (C.WORKER_DEAD,), {}, "the state changed in the same moment"),
+        (
+            C.SLOT_DAMAGED,
+            (),
+            {"unknown": (C.WORKER_HUNG, C.ESTOP)},
+            "these are not clear: worker_hung, estop",
+        ),
         (C.CONFIG_CHANGED, (), {}, "somebody at the machine has to reset it first"),
         (C.CRASH_LOOP, (), {}, "somebody at the machine has to reset it first"),
     ],
@@ -97,7 +107,7 @@ def test_an_acknowledgement_is_refused(
     if change.pop("ahead", False):
         received_ns += 1
     guard.tick(*after, ack=Acknowledgement(latch_id, received_ns), **change)
-    assert refusal(guard) == why.format(id=guard.latch_id)
+    assert guard.out.sentences[-1] == PREFIX + why.format(id=guard.latch_id)
     assert guard.state() is state
     assert not guard.out.permit
 

@@ -183,6 +183,10 @@ def test_the_page_shows_the_state_why_and_all_that_is_not_at_rest() -> None:
         "waits   for nothing",
         "        source_dark: 52 % of its budget",
     ]
+    guard.tick(C.SOURCE_DARK, ms=239)
+    assert page()[3] == "        source_dark: 99 % of its budget"
+    guard.run(3_600)
+    guard.run(260, C.SOURCE_DARK)
     guard.tick(C.SOURCE_DARK, C.EVENT_LATE, C.SLOT_DAMAGED)
     assert page(C.EVENT_LATE.mask) == [
         "state   SAFE",

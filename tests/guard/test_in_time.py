@@ -59,6 +59,7 @@ def test_it_counts_until_it_was_clear_for_its_clear_time_without_a_break() -> No
     assert timer == Timer(DARK, 499 * MS, 0, 1_100 * MS)
     assert after(timer, False, 2_099, 4) == Timer(DARK, 498 * MS, 0, 1_100 * MS)
     assert after(timer, False, 2_100, 4) == Timer(DARK, 498 * MS, None, 1_100 * MS)
+    assert repr(after(timer, False, 2_100, 5)).startswith(f"Timer(bit={DARK}, level_ns=497750000, ")
 
 
 def test_it_is_at_rest_when_its_budget_is_full_again_and_it_does_not_count() -> None:
@@ -232,6 +233,26 @@ def test_a_lost_need_that_only_warns_leads_nowhere() -> None:
     assert (guard.state(), guard.out.limits) == (S.NOMINAL, "full")
 
 
+def test_a_latch_leaves_the_fallback_so_that_what_it_does_not_evaluate_gets_worse_again() -> None:
+    guard = Guard().armed().run(1_000, C.POSE_STALE)
+    assert guard.memory.mode.name == "crawl"
+    guard.tick(C.POSE_STALE, C.ESTOP)
+    assert guard.memory.mode.name == "drive"
+    guard.run(2_000, C.POSE_STALE)
+    assert guard.memory.latch is not None
+    assert guard.memory.latch.causes == mask_of((C.POSE_STALE, C.ESTOP))
+
+
+def test_healthy_time_ends_with_the_state_that_counted_it() -> None:
+    guard = Guard().stood_by()
+    guard.armed().tick(C.OUTPUT_NOT_FINITE)
+    guard.run(3_000)
+    assert guard.memory.healthy_since_ns is not None
+    guard.tick(disarm=True)
+    assert guard.state() is S.STANDBY
+    assert guard.memory.healthy_since_ns is None
+
+
 # -- repeats ----------------------------------------------------------------------------------------------------
 
 
@@ -342,7 +363,7 @@ def test_what_the_machine_finds_itself_cannot_be_told_from_outside() -> None:
 @pytest.mark.parametrize("condition", Condition)
 def test_suspects_are_killed_for_what_is_said_of_workers_and_for_nothing_else(condition: Condition) -> None:
     guard = Guard().armed()
-    out = guard.run(6_000, condition, suspects=("perception", "uplink")).out
+    out = guard.run(6_000, condition, every_ms=100, suspects=("perception", "uplink")).out
     killing = condition in (C.WORKER_DEAD, C.WORKER_HUNG, C.WORKER_START_TIMEOUT)
     assert out.kills == (("perception", "uplink") if killing else ())
 
@@ -350,4 +371,4 @@ def test_suspects_are_killed_for_what_is_said_of_workers_and_for_nothing_else(co
 @pytest.mark.parametrize("condition", Condition)
 def test_the_hardware_watchdog_is_fed_unless_only_a_reboot_helps(condition: Condition) -> None:
     guard = Guard().armed()
-    assert guard.run(6_000, condition).out.feed is (condition is not C.WORKER_UNKILLABLE)
+    assert guard.run(6_000, condition, every_ms=100).out.feed is (condition is not C.WORKER_UNKILLABLE)
