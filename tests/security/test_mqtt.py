@@ -338,7 +338,9 @@ def test_a_storm_of_connections_without_a_certificate_keeps_nobody_out(
         for number in range(count):
             for port in ports:
                 try:
-                    peer = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+                    peer = stack.enter_context(
+                        socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.9", 0))
+                    )
                 except OSError:
                     continue
                 with contextlib.suppress(OSError):
