@@ -1,5 +1,6 @@
 """The one screen at the end of a run: frames, rates, drops, events, and where the time went."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from edge_runtime.node import CameraSnapshot, RunSnapshot
     from edge_runtime.node.delivery import DeliverySnapshot
 
+_ENDLESS = 2000
 _BAR_WIDTH = 18
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _NOT_WORK = {"age": "age at evaluation"}
@@ -60,8 +62,13 @@ def print_summary(
     notes: Sequence[str] = (),
     delivery: "DeliverySnapshot | None" = None,
 ) -> None:
-    """Prints `summary_screen` on stdout, or on stderr where stdout carries the events."""
+    """Prints `summary_screen` on stdout, or on stderr where stdout carries the events.
+
+    In a pipe or a file each sentence is one line and each name whole, unless COLUMNS says how wide it is.
+    """
     console = Console(stderr=to_stderr, highlight=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS"):
+        console = Console(stderr=to_stderr, highlight=False, width=_ENDLESS)
     console.print(summary_screen(snapshot, files, notes, delivery))
 
 
@@ -78,7 +85,7 @@ def _headline(snapshot: "RunSnapshot") -> Text:
 
 def _cameras(snapshot: "RunSnapshot") -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("camera")
+    table.add_column("camera", overflow="fold")
     table.add_column("state")
     table.add_column("decoded", justify="right")
     table.add_column("evaluated", justify="right")

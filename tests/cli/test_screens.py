@@ -194,6 +194,20 @@ def test_the_summary_goes_where_it_is_told(capsys: pytest.CaptureFixture[str]) -
     assert not out
 
 
+def test_in_a_pipe_sentences_are_one_line_and_names_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    name, why = "loading-bay-" * 10, "no route to the broker; " * 10
+    print_summary(
+        snapshot(cameras={name: camera()}), delivery=delivery(WayOut(WayState.CUT_OFF, why)), notes=[why]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(f"{name}  running") for line in lines)
+    assert f"server  CUT OFF: {why.rstrip()}" in [line.rstrip() for line in lines]
+    assert why.rstrip() in [line.rstrip() for line in lines]
+
+
 def test_rates_are_those_of_the_last_seconds() -> None:
     rates = Rates()
     for seconds, frames in [(0.0, 0), (1.0, 10), (2.0, 20), (3.0, 80), (4.0, 140)]:
