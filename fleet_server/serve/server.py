@@ -101,6 +101,7 @@ class _Server:
             closing=self._stopping.is_set,
             clock=self._clock,
         )
+        application.services.metrics.observe(bound.numbers)
         context = tls_context(self._settings)
         web = WebServer(application.app, context, bound)
         follower = self._follower(application, broker)

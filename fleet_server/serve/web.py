@@ -19,7 +19,7 @@ _GRACE_S = 3
 _HANDSHAKE_S = 10.0
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> Door:
     """A listening address, bound before anything else starts.
 
     Raises:

@@ -88,6 +88,11 @@ def test_one_address_cannot_have_every_place(server: Server) -> None:
         assert peers[-1].recv(1) == b"", "the last of them is turned away at once"
     with client_of(server, address="127.0.0.3") as back:
         assert wait_for(lambda: answers(back), 20), "and its address is welcome when they have gone"
+        token = (server.data / "admin.token").read_text().strip()
+        numbers = back.get("/metrics", headers={"Authorization": f"Bearer {token}"}).text
+    (line,) = [line for line in numbers.splitlines() if line.startswith("fleet_http_turned_away_total ")]
+    assert float(line.split()[1]) >= 20, "each is counted"
+    assert "connections are turned away" in server.process.log.read_text()
 
 
 def answers(client: httpx.Client) -> bool:
