@@ -68,6 +68,7 @@ async def _storm(server: Server, fleet: Fleet, settings: ReconnectSettings) -> d
         "densest_second": records.densest_second(),
         "attempts": len(records.attempts),
         "refused": records.refused,
+        "unsubscribed": records.unsubscribed,
         "median_s": round(times[len(times) // 2], 2) if times else 0.0,
         "last_s": round(times[-1], 2) if times else 0.0,
         **{f"cpu_{name}_s": round(used, 2) for name, used in cpu_s.items()},

@@ -38,11 +38,13 @@ class Records:
     Attributes:
         attempts: to connect.
         refused: attempts that brought no session.
+        unsubscribed: sessions that ended because the broker refused the subscription.
         served: when each device had its event receipted, by name.
     """
 
     attempts: list[float] = field(default_factory=list)
     refused: int = 0
+    unsubscribed: int = 0
     served: dict[str, float] = field(default_factory=dict)
 
     def densest_second(self) -> int:
@@ -75,6 +77,10 @@ def enrol_many(server: Server, names: Sequence[str], folder: Path) -> dict[str, 
     finally:
         store.close()
     return found
+
+
+class _NotSubscribedError(Exception):
+    """The broker let us in and refused the subscription."""
 
 
 class Fleet:
@@ -125,7 +131,7 @@ class Fleet:
         await asyncio.sleep(first_s)
         while True:
             self.records.attempts.append(time.monotonic())
-            since = None
+            since, is_ours = None, False
             writer: asyncio.StreamWriter | None = None
             try:
                 opened = asyncio.open_connection(*self._broker, ssl=context)
@@ -134,6 +140,9 @@ class Fleet:
                 await self._begin(rig, reader, out)
                 since = time.monotonic()
                 await self._session(rig, reader, out)
+            except _NotSubscribedError:
+                self.records.unsubscribed += 1
+                is_ours = True
             except (OSError, EOFError, asyncio.TimeoutError):
                 pass
             finally:
@@ -143,13 +152,14 @@ class Fleet:
             if since is None:
                 self.records.refused += 1
             lived_s = 0.0 if since is None else time.monotonic() - since
-            ending = Ending.UNREACHABLE if since is None else Ending.LOST
+            ending = Ending.OWN if is_ours else Ending.UNREACHABLE if since is None else Ending.LOST
             await asyncio.sleep(plan.wait_s(ending, lived_s, int(time.monotonic() * NS_PER_S)))
 
     async def _begin(
         self, rig: DeviceRig, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        writer.write(_packet(_CONNECT, _text("MQTT") + b"\x04\x02\x00\x00" + _text(rig.name)))
+        # its session is kept, as the uplink's is: a broker that has to make it anew each time has more to do
+        writer.write(_packet(_CONNECT, _text("MQTT") + b"\x04\x00\x00\x00" + _text(rig.name)))
         kind, body = await asyncio.wait_for(_read(reader), _ANSWER_S)
         if kind & 0xF0 != 0x20 or body[1:2] != b"\x00":
             raise ConnectionError("refused")
@@ -165,6 +175,8 @@ class Fleet:
         try:
             while True:
                 kind, body = await _read(reader)
+                if kind & 0xF0 == 0x90 and body[2] & 0x80:
+                    raise _NotSubscribedError  # NATS, when its store is too slow; the uplink goes as well
                 if kind & 0xF0 != 0x30:
                     continue
                 start = 2 + int.from_bytes(body[:2], "big")
