@@ -69,9 +69,10 @@ class Parcel:
         return self.entries[0].item.severity >= CRITICAL
 
 
-def by_urgency(entry: Leased) -> tuple[int, int]:
-    """Sorts severest first, then oldest."""
-    return (-entry.item.severity, entry.item.seq)
+def by_urgency(entry: Leased) -> tuple[int, int, int]:
+    """Sorts severest first, then the nearest deadline, then oldest: as the outbox hands out."""
+    item = entry.item
+    return (-item.severity, entry.leased_ns // NS_PER_MS + item.left_ms, item.seq)
 
 
 def choose(entries: Iterable[Leased], alone_after: int, max_bytes: int = MAX_BUNDLE_BYTES) -> list[Leased]:

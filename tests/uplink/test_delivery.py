@@ -343,6 +343,15 @@ def test_a_bundle_has_at_most_64_events_and_64_kib(sizes: list[int], chosen: int
     assert len(choose(entries, 5)) == chosen
 
 
+def test_within_a_severity_the_nearest_deadline_goes_first() -> None:
+    entries = [
+        Leased(item(1, left_ms=60_000), 0, 0),
+        Leased(item(2, left_ms=50_000), 5 * S, 0),
+        Leased(item(3, severity=2, left_ms=90_000), 0, 0),
+    ]
+    assert [entry.item.seq for entry in choose(entries, 5)] == [3, 2, 1]
+
+
 @pytest.mark.parametrize(
     ("ours_ms", "label"),
     [
