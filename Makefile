@@ -17,11 +17,14 @@ export DEMO_MODEL = $(value MODEL)
 export DEMO_RULES = $(value RULES)
 export PYTHON
 
+# The tests of what decides about motion; quick, and without real processes.
+GUARD_TESTS := $(patsubst %,tests/guard/test_%.py,acknowledging bug_kinds conditions explain in_time machine profile refusals)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test check bench trials soak docs format lint types imports clean lock
+.PHONY: help setup assets demo test guard-coverage mutation check bench trials soak docs format lint types imports clean lock
 
 help: ## Print this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  make demo CLIP=video-or-URL MODEL=package-or-file.onnx RULES=rules.yaml   runs anything else'
 	@echo '  make test ARGS="-k zones"                                                 runs a part, without the coverage floor'
@@ -45,9 +48,18 @@ ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage run -m pytest
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
+	@$(MAKE) --no-print-directory guard-coverage
 else
 	@$(BIN)/pytest $(ARGS)
 endif
+
+guard-coverage: setup ## The guard's state machine by its own tests: each line and each branch, or it fails
+	@mkdir -p $(OUT)/guard-coverage
+	@OUT=$(OUT) $(BIN)/coverage run --rcfile=tests/guard/coverage.ini -m pytest -q $(GUARD_TESTS)
+	@OUT=$(OUT) $(BIN)/coverage report --rcfile=tests/guard/coverage.ini
+
+mutation: setup ## Change the guard's state machine in 1,800 places; a test has to fail for each (half an hour)
+	@sh deploy/mutation.sh $(BIN)/python $(OUT)/mutation $(GUARD_TESTS)
 
 check: lint types imports docs test ## What CI runs: format, lint, types, import contracts, docs, tests
 

@@ -44,6 +44,10 @@ AFTER: dict[State, tuple[State, ...]] = {
 """Where the worst condition leads, by state; all else takes time or a request."""
 
 
+_ARMED = (*PERMITTING, State.STOPPED)
+"""Where there is a permission, or it may come back by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Move:
     """Where to go, and why."""
@@ -115,6 +119,10 @@ def step(now_ns: int, memory: Memory, inputs: Inputs, profile: Profile) -> tuple
     """
     seen = look(now_ns, memory, inputs, profile)
     move = _by_conditions(memory, seen, profile)
+    if inputs.disarm and memory.state in _ARMED and (move is None or move.state in _ARMED):
+        move = _Move(
+            State.STANDBY
+        )  # asked for once: a condition that comes in the same moment must not hide it
     requested, sentences = _by_requests(memory, inputs, seen, profile, moving=move is not None)
     move = move or requested or _by_time(memory, seen, profile)
     memory = _remember(memory, inputs, seen)
@@ -174,8 +182,6 @@ def _by_requests(
             move = _Move(AFTER[State.NOMINAL][seen.verdict.severity], seen.verdict.causes)
         else:
             refused.append(f"the request to arm is refused: {why}")
-    if inputs.disarm and memory.state in (*PERMITTING, State.STOPPED):
-        move = _Move(State.STANDBY)
     return move, tuple(refused)
 
 

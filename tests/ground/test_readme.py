@@ -39,8 +39,8 @@ def test_rooms_and_files_that_the_readme_names_exist() -> None:
 
 @pytest.mark.parametrize("readme", READMES, ids=ids)
 def test_make_targets_that_are_named_exist(readme: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    code = re.findall(r"`make ([a-z]+)|^make ([a-z]+)", readme.read_text(), re.MULTILINE)
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    code = re.findall(r"`make ([a-z-]+)|^make ([a-z-]+)", readme.read_text(), re.MULTILINE)
     for first, second in code:
         assert (first or second) in targets
 

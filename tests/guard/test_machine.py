@@ -306,3 +306,22 @@ def test_the_permission_can_be_withdrawn_wherever_it_is_or_may_come_back(state: 
     guard.tick(disarm=True)
     assert guard.state() is (S.STANDBY if state in (*PERMITTING, S.STOPPED) else state)
     assert not guard.out.permit
+
+
+@pytest.mark.parametrize("severity", AT_ONCE)
+@pytest.mark.parametrize("state", IN)
+def test_no_condition_of_the_same_moment_hides_that_the_permission_was_withdrawn(
+    state: State, severity: Severity
+) -> None:
+    guard = IN[state]()
+    guard.tick(AT_ONCE[severity], disarm=True)
+    led = LEADS[state][severity - 1]
+    armed = (S.NOMINAL, S.DEGRADED, S.STOPPED)
+    assert guard.state() is (S.STANDBY if state in armed and led in armed else led)
+
+
+def test_a_withdrawal_goes_before_healthy_time_that_is_over() -> None:
+    guard = stopped().run(7_000)
+    assert guard.state() is S.STOPPED
+    guard.tick(disarm=True)
+    assert guard.state() is S.STANDBY

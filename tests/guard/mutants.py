@@ -1,0 +1,161 @@
+"""Changes the state machine in thousands of places, one at a time, and expects a test to fail for each.
+
+    python tests/guard/mutants.py COPY [MODULE...]
+
+COPY holds copies of what is changed and of the tests, as `make mutation` lays them out. mutmut makes the mutants: a
+function and all its changed twins in one module, chosen by a variable. They are run here and not by mutmut, which
+starts pytest anew for each and took more than an hour: the tests are collected once, and each mutant gets a fork of
+that moment, which runs those tests that reach the changed function until one fails, the likeliest first.
+
+It prints the difference of each mutant that no test noticed, and leaves with 1 if there is one that
+`KNOWN` does not explain.
+"""
+
+import ast
+import difflib
+import gc
+import os
+import resource
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mutmut.mutation.file_mutation import mutate_file_contents
+from mutmut.state import state
+
+SOURCES = "edge_runtime/guard"
+CPU_FACTOR = 3
+"""A mutant that takes so many times the processor time of all tests hangs, which is noticed too."""
+
+KNOWN: dict[str, str] = {}
+"""Mutants that nobody can tell from the original, and why; also in docs/decisions."""
+
+
+def make(copy: Path) -> list[str]:
+    """Put all twins into the modules of the copy; returns the names of the mutants."""
+    names: list[str] = []
+    for path in sorted((copy / SOURCES).glob("*.py")):
+        mutated = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
+        path.write_text(mutated.code, encoding="utf-8")
+        module = ".".join(path.relative_to(copy).with_suffix("").parts)
+        names += [f"{module}.{name}" for name in mutated.mutant_names]
+    return names
+
+
+class Loop:
+    """Instead of pytest's own loop: the tests as they are once, then once per mutant until one fails."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.survivors: list[str] = []
+        self.hung: list[str] = []
+        self._failed = False
+        self._noticed: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+        self._reach: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed = self._failed or report.failed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        reached = state()._stats
+        took: dict[pytest.Item, float] = {}
+        os.environ["MUTANT_UNDER_TEST"] = "stats"  # the original, and it says which functions were called
+        for item in session.items:
+            began = time.process_time()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            took[item] = time.process_time() - began
+            if self._failed:
+                sys.exit(f"{item.nodeid} fails without any change")
+            for function in reached:
+                self._reach[function].append(item)
+            reached.clear()
+        for items in self._reach.values():
+            items.sort(key=lambda item: took[item])
+        gc.freeze()  # a collection in a child would copy all pages
+        gc.disable()
+        limit_s = 5 + CPU_FACTOR * int(sum(took.values()))
+        for number, name in enumerate(self.names):
+            if number % 100 == 0:
+                print(f"{number} of {len(self.names)} mutants, {len(self.survivors)} not noticed", flush=True)
+            self._try(name, limit_s)
+        return True
+
+    def _try(self, name: str, limit_s: int) -> None:
+        function = name.rpartition("__mutmut_")[0]
+        first = self._noticed[function]
+        order = [*first, *(item for item in self._reach[function] if item not in first)]
+        read, write = os.pipe()
+        child = os.fork()  # noqa: TID251 no thread and no GPU here, and the collected tests are what is wanted
+        if child == 0:
+            os.environ["MUTANT_UNDER_TEST"] = name
+            resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            for index, item in enumerate(order):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                if self._failed:
+                    os.write(write, index.to_bytes(4, "big"))
+                    os._exit(1)
+            os._exit(0)
+        os.close(write)
+        told = os.read(read, 4)
+        os.close(read)
+        _, status = os.waitpid(child, 0)
+        if told:
+            self._noticed[function] = [order[int.from_bytes(told, "big")], *first][:8]
+        elif status == 0:
+            self.survivors.append(name)
+        else:
+            self.hung.append(name)
+
+
+def difference(name: str) -> str:
+    """What a mutant changes."""
+    module, _, twin = name.rpartition(".")
+    tree = ast.parse(Path(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
+    found = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    texts: list[list[str]] = []
+    for function in (twin.rpartition("__mutmut_")[0] + "__mutmut_orig", twin):
+        found[function].name = "changed"
+        texts.append(ast.unparse(found[function]).splitlines())
+    before, after = texts
+    return "\n".join(line for line in difflib.ndiff(before, after) if line[0] in "-+")
+
+
+def main() -> int:
+    """See above."""
+    copy = Path(sys.argv[1]).resolve()
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    names = make(copy)
+    if modules := sys.argv[2:]:
+        names = [name for module in modules for name in names if name.split(".")[2] == module]
+    loop = Loop(names)
+    arguments: list[Any] = [
+        "-p",
+        "no:terminal",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        "tests/guard",
+    ]
+    code = pytest.main(arguments, plugins=[loop])
+    if code:
+        return int(code)
+    for name in loop.survivors:
+        print(f"\n{name}: {KNOWN.get(name, 'no test noticed it')}\n{difference(name)}")
+    unknown = [name for name in loop.survivors if name not in KNOWN]
+    print(
+        f"\n{len(names)} mutants, {len(names) - len(loop.survivors)} noticed ({len(loop.hung)} by their hanging "
+        f"or end), {len(loop.survivors) - len(unknown)} explained, {len(unknown)} unexplained"
+    )
+    return 1 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
