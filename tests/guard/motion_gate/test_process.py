@@ -337,21 +337,32 @@ def test_a_successor_takes_its_place_and_it_ends(gate: Cell, tmp_path: Path) -> 
         page.close()
 
 
-def test_a_drive_that_was_not_there_gets_the_safe_value_late(tmp_path: Path) -> None:
-    lease = LeaseWriter()
-    gate = start(settings(tmp_path), lease, None)
-    assert gate.stdout is not None
-    try:
-        assert json.loads(gate.stdout.readline())["ready"]
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as late:
-            late.bind(str(tmp_path / "drive.sock"))
-            gate.send_signal(signal.SIGTERM)
-            assert gate.wait(WAITS_S) == 0
-    finally:
-        gate.kill()
-        gate.wait()
-        gate.stdout.close()
-        lease.close()
+def test_a_drive_that_goes_away_is_tried_for_a_while_and_comes_back(gate: Cell, tmp_path: Path) -> None:
+    path = tmp_path / "drive.sock"
+    gate.opened()
+    gate.drive.socket.close()
+    path.unlink()
+
+    def again() -> None:
+        gate.permit()
+        gate.propose()
+
+    gate.until(lambda status: "output" in status["refused"], again)  # a command that nobody took
+    gate.lease.revoke("STOPPED")
+    gate.until(lambda status: not status["open"])
+    tried = -1
+    while (
+        now := gate.status()["refused"]["output"]
+    ) != tried:  # then it gives up, and the drive has its own time-out
+        tried = now
+        time.sleep(0.5)
+    assert tried > 2
+    gate.drive.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    gate.drive.socket.bind(str(path))
+    gate.opened()
+    gate.drive.frames.clear()
+    gate.lease.revoke("STOPPED")
+    assert "safe" in gate.drive.next()
 
 
 def test_commands_go_to_a_program(tmp_path: Path) -> None:
