@@ -12,6 +12,7 @@ from pathlib import Path
 from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.broker.mosquitto import MosquittoFiles, mosquitto_config
 from fleet_server.paths import ServerPaths
+from sim.ports import free_port
 from sim.process import bound
 
 _START_S = 20.0
@@ -37,8 +38,7 @@ class Mosquitto:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "store").mkdir(exist_ok=True)
         self._folder, self._pid_file, self._limits = folder, folder / "mosquitto.pid", dict(limits or {})
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.url = f"mqtts://localhost:{self.port}"
         self.log = folder / "mosquitto.log"
         self.reload = ("/bin/sh", "-c", f"[ ! -s {self._pid_file} ] || kill -HUP $(cat {self._pid_file})")

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from edge_runtime.outbox import OutboxClient
 from edge_runtime.state import StateDirectory
 from sim.cable import Cable
 from sim.mosquitto import Mosquitto
+from sim.ports import free_port
 from sim.process import Process, RoadError
 
 _READY = re.compile(
@@ -52,12 +52,6 @@ def ask(program: str, *arguments: str) -> str:
     if done.returncode:
         raise RoadError(f"{words} ended with {done.returncode}: {done.stderr.strip()[-800:]}")
     return done.stdout
-
-
-def free_port() -> int:
-    """A port on loopback that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 class Server:

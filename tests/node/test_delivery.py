@@ -23,7 +23,7 @@ from edge_runtime.outbox import OutboxClient
 from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.state import ENVIRONMENT, StateDirectory
 from edge_runtime.telemetry.metrics import Metrics
-from tests.rigs.brokers import free_port
+from sim.ports import free_port
 from tests.rigs.cameras import wait_until
 from tests.rigs.gate import event
 from tests.rigs.pki import Pki

@@ -22,7 +22,7 @@ from edge_runtime.protocol.decision import DecisionReceipt
 from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.protocol.operation import Command, CommandKind
 from edge_runtime.uplink import LinkIdentity
-from tests.rigs.brokers import free_port
+from sim.ports import free_port
 from tests.rigs.gate import event, jpeg
 from tests.rigs.outbox import process
 from tests.rigs.pki import Pki

@@ -31,18 +31,11 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from fleet_server.broker.mosquitto import MosquittoFiles, access_list, mosquitto_config
 from fleet_server.broker.nats_config import NatsListen, nats_config
 from fleet_server.broker.users import INGEST, BrokerUser
+from sim.ports import free_port
 from tests.rigs.pki import Credentials, Pki
 
 KINDS = ("nats", "mosquitto")
 _READY_S = 20.0
-
-
-def free_port() -> int:
-    """A TCP port on loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Broker:

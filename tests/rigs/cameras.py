@@ -20,6 +20,7 @@ import psutil
 
 from edge_runtime.clock import WallLabel
 from edge_runtime.sources import Frame, Image, SourceRunner
+from sim.ports import free_port
 
 RTSP_PACKAGES = (
     "gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-base gstreamer1.0-plugins-good "
@@ -146,13 +147,6 @@ def footprint() -> tuple[int, int]:
     """Open file descriptors and threads of this process."""
     process = psutil.Process()
     return process.num_fds(), process.num_threads()
-
-
-def free_port() -> int:
-    """A TCP port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class MjpegCamera:

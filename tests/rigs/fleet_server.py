@@ -9,7 +9,6 @@ import json
 import os
 import select
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from fleet_server.authority.authority import private_pem
 from fleet_server.cli.client import FleetClient
 from fleet_server.cli.target import LocalTarget
 from fleet_server.init import initialise
+from sim.ports import free_port
 from tests.rigs.brokers import Recorder
 from tests.rigs.deliveries import DeviceRig
 from tests.rigs.enrolments import Asker, serial_of
@@ -50,14 +50,6 @@ class Finished:
     def json(self) -> Any:
         assert self.code == 0, self.err
         return json.loads(self.out)
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
 
 
 def environment() -> dict[str, str]:

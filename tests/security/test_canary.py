@@ -29,8 +29,8 @@ from edge_runtime.state import StateDirectory
 from fleet_server.storage import open_store
 from fleet_server.storage.device_tables import HealthRow, HeldRow, PresenceRow
 from fleet_server.storage.event_tables import DeadLetterRow, EventRow
+from sim.ports import free_port
 from sim.road import Server, command
-from tests.rigs.brokers import free_port
 from tests.rigs.detectors import REAL_MODELS
 from tests.rigs.parties import Operator
 from tests.rigs.roads import wait_for

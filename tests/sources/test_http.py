@@ -18,11 +18,11 @@ from edge_runtime.sources import SourceRunner, SourceState, open_source
 from edge_runtime.sources.address import address_of
 from edge_runtime.sources.arrival import Arrival
 from edge_runtime.sources.pyav import PyavReader
+from sim.ports import free_port
 from tests.rigs.cameras import (
     MjpegCamera,
     collect,
     footprint,
-    free_port,
     picture,
     running,
     wait_until,

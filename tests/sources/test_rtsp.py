@@ -11,7 +11,8 @@ import pytest
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config.source import RtspSource
 from edge_runtime.sources import Frame, SourceRunner, SourceState, open_source
-from tests.rigs.cameras import RtspCamera, collect, footprint, free_port, running, wait_until
+from sim.ports import free_port
+from tests.rigs.cameras import RtspCamera, collect, footprint, running, wait_until
 
 pytestmark = pytest.mark.gstreamer
 

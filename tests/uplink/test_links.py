@@ -15,13 +15,13 @@ from edge_runtime.protocol.ids import uuid7
 from edge_runtime.protocol.operation import Command, CommandKind, HeldList
 from edge_runtime.uplink import CommandAnswer, Hands
 from edge_runtime.uplink.memory import BrokerMemory
+from sim.ports import free_port
 from tests.rigs.brokers import (
     KINDS,
     Broker,
     MosquittoBroker,
     NatsBroker,
     connected,
-    free_port,
     running_broker,
     wait_until,
 )

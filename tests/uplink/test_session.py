@@ -17,7 +17,8 @@ from edge_runtime.uplink.engine import MAX_INBOX
 from edge_runtime.uplink.session import MqttSession
 from edge_runtime.uplink.session_records import Ended, SessionEvent, Target
 from edge_runtime.uplink.workers import Leasable
-from tests.rigs.brokers import free_port, wait_until
+from sim.ports import free_port
+from tests.rigs.brokers import wait_until
 from tests.rigs.uplinks import ThreadedUplink
 
 CONNACK_311 = b"\x20\x02\x00\x00"

@@ -17,6 +17,7 @@ import pytest
 from edge_runtime.clock import SystemClock
 from fleet_server.broker.broker import BrokerError, BrokerState
 from fleet_server.broker.embedded import EmbeddedBroker, EmbeddedSettings
+from sim.ports import free_port
 from tests.rigs.brokers import Recorder, accepts, wait_until
 from tests.rigs.pki import Credentials
 from tests.rigs.site import Site, connect_to, user_of
@@ -300,10 +301,3 @@ def test_twenty_kills_at_random_moments_lose_nothing_acknowledged(site: Site) ->
         close(device)
     finally:
         broker.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
