@@ -22,7 +22,8 @@ from fleet_server.cli.client import FleetClient
 from fleet_server.cli.target import choose
 from fleet_server.settings import ServerSettings
 from sim.cable import Cable
-from sim.road import Device, Server, ask, free_port
+from sim.ports import free_port
+from sim.road import Device, Server, ask
 
 POLICY = HERE / "policy.yaml"
 _MARK = ".made-by-make-demo"

@@ -22,7 +22,8 @@ from deploy.demo.watch import Queue, View, Watcher, count_lines
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.durable import write_file
-from sim.road import ask, command, free_port
+from sim.ports import free_port
+from sim.road import ask, command
 
 PROGRAMS = Path(sys.executable).parent
 """Where the commands of this environment lie."""
