@@ -119,10 +119,9 @@ def step(now_ns: int, memory: Memory, inputs: Inputs, profile: Profile) -> tuple
     """
     seen = look(now_ns, memory, inputs, profile)
     move = _by_conditions(memory, seen, profile)
+    # asked for once, so a condition that comes in the same moment must not hide it
     if inputs.disarm and memory.state in _ARMED and (move is None or move.state in _ARMED):
-        move = _Move(
-            State.STANDBY
-        )  # asked for once: a condition that comes in the same moment must not hide it
+        move = _Move(State.STANDBY)
     requested, sentences = _by_requests(memory, inputs, seen, profile, moving=move is not None)
     move = move or requested or _by_time(memory, seen, profile)
     memory = _remember(memory, inputs, seen)

@@ -7,7 +7,7 @@ function and all its changed twins in one module, chosen by a variable. They are
 starts pytest anew for each and took more than an hour: the tests are collected once, and each mutant gets a fork of
 that moment, which runs those tests that reach the changed function until one fails, the likeliest first.
 
-It prints the difference of each mutant that no test noticed, and leaves with 1 if there is one that
+It prints what each mutant changes that no test noticed, and leaves with 1 if there is one that
 `KNOWN` does not explain.
 """
 
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mutmut.mutation import trampoline
 from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.state import state
 
@@ -91,7 +92,9 @@ class Loop:
         read, write = os.pipe()
         child = os.fork()  # noqa: TID251 no thread and no GPU here, and the collected tests are what is wanted
         if child == 0:
-            os.environ["MUTANT_UNDER_TEST"] = name
+            trampoline.get_mutant_under_test = lambda: (
+                name
+            )  # the environment, asked at each call, took most time
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
@@ -110,6 +113,7 @@ class Loop:
             self._noticed[function] = [order[int.from_bytes(told, "big")], *first][:8]
         elif status == 0:
             self.survivors.append(name)
+            print(f"{name}: {KNOWN.get(name, 'no test noticed it')}\n{difference(name)}\n", flush=True)
         else:
             self.hung.append(name)
 
@@ -147,11 +151,9 @@ def main() -> int:
     code = pytest.main(arguments, plugins=[loop])
     if code:
         return int(code)
-    for name in loop.survivors:
-        print(f"\n{name}: {KNOWN.get(name, 'no test noticed it')}\n{difference(name)}")
     unknown = [name for name in loop.survivors if name not in KNOWN]
     print(
-        f"\n{len(names)} mutants, {len(names) - len(loop.survivors)} noticed ({len(loop.hung)} by their hanging "
+        f"{len(names)} mutants, {len(names) - len(loop.survivors)} noticed ({len(loop.hung)} by their hanging "
         f"or end), {len(loop.survivors) - len(unknown)} explained, {len(unknown)} unexplained"
     )
     return 1 if unknown else 0

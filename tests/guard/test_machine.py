@@ -208,6 +208,7 @@ def test_a_latch_survives_a_start_with_its_id_also_while_workers_still_start(sta
 def test_a_record_with_a_latch_of_any_other_state_is_safe(state: State) -> None:
     guard = Guard(found=Record(Latch("0123456789ab", state, 0, 5), (), BOOT))
     assert guard.state() is S.SAFE
+    assert guard.memory.latch == Latch("0123456789ab", S.SAFE, 0, 1_000 * MS)
     assert not guard.out.permit
 
 
