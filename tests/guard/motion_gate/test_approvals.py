@@ -90,6 +90,22 @@ def test_what_is_no_record(change: dict[str, Any]) -> None:
         parse_record(GOOD | change)
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"more": 1}, "an approval has the keys text, key and signature"),
+        ({"key": ""}, "key: 1 to 64 characters"),
+        ({"text": ""}, "text: 1 to 600 bytes; signature: 64 bytes"),
+        ({"text": 7}, "text and signature are base64"),
+        ({"text": "*"}, "text and signature are base64"),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_said(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(NotAnApproval) as caught:
+        parse_record(GOOD | change)
+    assert str(caught.value) == sentence
+
+
 def test_records_at_the_edge() -> None:
     assert parse_record(GOOD | {"key": "k" * 64}).key == "k" * 64
     assert len(parse_record(GOOD | {"text": b64(b"x" * LARGEST_TEXT)}).text) == LARGEST_TEXT
@@ -132,6 +148,24 @@ SAID: dict[str, Any] = {
 def test_what_is_no_statement(change: dict[str, Any]) -> None:
     with pytest.raises(NotAnApproval):
         parse_statement(json.dumps(SAID | change).encode())
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"more": 1}, "the signed text has the keys action, approval, device, digest, expires_ms, issued_ms"),
+        ({"device": 1}, "approval, device, action and digest are texts"),
+        ({"issued_ms": "5"}, "issued_ms and expires_ms are whole milliseconds since 1970"),
+        ({"approval": "short"}, "approval: 16 to 64 characters of a-z, 0-9 and -"),
+    ],
+)
+def test_what_is_wrong_with_a_statement_is_said(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(NotAnApproval) as caught:
+        parse_statement(json.dumps(SAID | change).encode())
+    assert str(caught.value) == sentence
+    with pytest.raises(NotAnApproval) as caught:
+        parse_statement(b"{")
+    assert str(caught.value) == "the signed text is not JSON"
 
 
 def test_statements_at_the_edge() -> None:

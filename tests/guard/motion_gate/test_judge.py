@@ -348,6 +348,16 @@ def test_a_trip_is_shown_until_the_guard_has_taken_the_lease_away(gate: Gate) ->
     assert gate.judge.tripped(FREE) == 0
 
 
+def test_everything_that_holds_is_told_together(gate: Gate) -> None:
+    for _ in range(5):
+        gate.judge.refused(gate.now, Reason.ABSOLUTE)
+    gate.anew()
+    gate.judge.refused(gate.now, Reason.UNAPPROVED)
+    assert gate.judge.tripped(FREE) == Condition.MOTION_REFUSALS.mask | Condition.UNAPPROVED_RISK.mask
+    assert gate.judge.tripped(PRESSED) == EVALUATED & ~Condition.ESTOP_DISAGREES.mask
+    assert gate.judge.tripped(Stop(pressed=True, disagree=True)) == EVALUATED
+
+
 def test_after_a_trip_it_takes_an_epoch_that_is_newer(gate: Gate) -> None:
     gate.judge.refused(gate.now, Reason.UNAPPROVED)
     tripped = gate.now

@@ -167,6 +167,14 @@ def test_when_its_time_to_live_has_ended_the_body_is_taken_to_rest() -> None:
     assert body.refusal(601, 0.2) is Reason.RATE
 
 
+def test_a_command_that_follows_at_the_end_of_the_one_before_leaves_no_rest_between() -> None:
+    body = Body(replace(LIMITS, rise_per_s=1000, high=9, window_ns=100 * MS))
+    body.passes(100, 0.3, ttl_ms=100)
+    body.passes(200, 0.5)
+    assert body.refusal(250, 0.6) is None
+    assert body.refusal(250, 0.601) is Reason.WINDOW
+
+
 def test_a_rest_begins_anew() -> None:
     body = Body(replace(LIMITS, rise_per_s=1000, high=9))
     body.passes(100, 0.3)
@@ -189,6 +197,10 @@ def test_commands_come_one_after_another() -> None:
     assert body.refusal(39, 0.0) is Reason.TOO_SOON  # a rest allows no more of them
     assert body.refusal(40, 0.0) is None
     assert Body(FREE, most_per_s=1).refusal(0, 0.0) is None
+    thirds = Body(FREE, most_per_s=3)
+    thirds.passes(0, 0.0)
+    assert thirds.refusal(333.333332, 0.0) is Reason.TOO_SOON
+    assert thirds.refusal(333.333333, 0.0) is None
 
 
 def test_an_axis_that_no_command_named_stays() -> None:
