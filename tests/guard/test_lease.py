@@ -1,10 +1,12 @@
 """The lease: nobody but its holder can write it, and it ends by itself whatever becomes of the holder."""
 
 import json
+import mmap
 import os
 import random
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -111,17 +113,26 @@ def test_a_lease_that_lasts_too_long_is_damaged() -> None:
     assert not Lease(1, "NOMINAL", 0, LONGEST_NS + 6, 0).valid(5)
 
 
+def test_it_is_sealed_from_the_start(writer: LeaseWriter) -> None:
+    for way in (lambda: os.pwrite(writer.fd, b"x", 0), lambda: mmap.mmap(writer.fd, 64)):
+        with pytest.raises(PermissionError):
+            way()
+    assert "memfd:edge-lease" in str(Path(f"/proc/self/fd/{writer.fd}").readlink())
+
+
 @pytest.mark.parametrize("length_ns", [0, -1, LONGEST_NS + 1])
 def test_lengths_out_of_range_are_refused(length_ns: int) -> None:
     with pytest.raises(SharedMemoryError, match="more than 0 and at most 1000 ms"):
         LeaseWriter(length_ns)
 
 
-def test_the_longest_length_is_one_second() -> None:
-    writer = LeaseWriter(LONGEST_NS)
+@pytest.mark.parametrize("length_ns", [1, LONGEST_NS])
+def test_lengths_at_the_edge(length_ns: int) -> None:
+    writer = LeaseWriter(length_ns)
     reader = LeaseReader(os.dup(writer.fd))
     writer.renew(7, "NOMINAL", 0)
     assert reader.valid(7)
+    assert not reader.valid(7 + length_ns)
     reader.close()
     writer.close()
 
@@ -152,10 +163,13 @@ def test_what_is_of_another_boot_or_older_is_passed_over(writer: LeaseWriter, re
     assert lease.limits == 3
 
 
-@pytest.mark.parametrize("told", ["", "x", "-1", "1" * 10])
-def test_without_a_lease_in_the_environment(told: str) -> None:
-    with pytest.raises(SharedMemoryError, match="EDGE_GUARD_LEASE is"):
+@pytest.mark.parametrize(
+    ("told", "shown"), [("", ""), ("x", "x"), ("-1", "-1"), ("1" * 10, "1" * 10), ("x" * 50, "x" * 40)]
+)
+def test_without_a_lease_in_the_environment(told: str, shown: str) -> None:
+    with pytest.raises(SharedMemoryError) as caught:
         LeaseReader.from_environment({VARIABLE: told} if told else {})
+    assert str(caught.value) == f"EDGE_GUARD_LEASE is {shown!r}; the guard sets it to the lease's descriptor"
 
 
 def test_from_the_environment(writer: LeaseWriter) -> None:
