@@ -14,7 +14,7 @@ from edge_runtime.protocol.topics import Channel, Topic
 from sim.road import Device, Server
 from tests.rigs.mqtt_tap import MqttTap
 from tests.rigs.roads import (
-    COMBINATIONS,
+    ONE,
     Stored,
     a_device,
     assert_sums,
@@ -102,7 +102,7 @@ class Permissions:
         assert wait_for(lambda: self._log.read_text(errors="replace").count(self._word) > before)
 
 
-@pytest.mark.parametrize("server", COMBINATIONS, indirect=True)
+@pytest.mark.parametrize("server", ONE, indirect=True)
 def test_18_what_the_broker_refuses_was_not_sent_and_goes_later(
     server: Server, name: str, tmp_path: Path
 ) -> None:

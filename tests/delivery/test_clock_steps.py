@@ -90,6 +90,7 @@ def test_13_steps_while_it_runs_move_no_deadline(scene: Scene) -> None:
     assert (sums.device.ledger.delivered, sums.device.ledger.expired) == (61, 5)
 
 
+@pytest.mark.trial
 def test_13_a_boot_in_1970_waits_for_the_time_and_loses_nothing(scene: Scene) -> None:
     device = scene.device
     device.cable.cut()
