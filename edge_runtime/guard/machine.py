@@ -123,7 +123,8 @@ def step(now_ns: int, memory: Memory, inputs: Inputs, profile: Profile) -> tuple
     if inputs.disarm and memory.state in _ARMED and (move is None or move.state in _ARMED):
         move = _Move(State.STANDBY)
     requested, sentences = _by_requests(memory, inputs, seen, profile, moving=move is not None)
-    move = move or requested or _by_time(memory, seen, profile)
+    if move is None:
+        move = _by_time(memory, seen, profile) if requested is None else requested
     memory = _remember(memory, inputs, seen)
     record: Record | None = None
     changes: tuple[Change, ...] = ()

@@ -180,6 +180,19 @@ def test_a_body_that_is_stopped_for_too_long_latches() -> None:
     assert guard.changes[-1].causes == mask_of((C.SOURCE_STALLED, C.STOPPED_TOO_LONG))
 
 
+def test_a_start_and_a_stop_have_times_of_their_own() -> None:
+    profile = profile_of(stopped={"longest_ms": 30_000}, start_ms=10_000)
+    guard = Guard(profile).run(9_990, C.SOURCE_STALLED)
+    assert guard.state() is S.INIT
+    guard.tick(C.SOURCE_STALLED)
+    assert guard.state() is S.SAFE
+    guard = Guard(profile).armed().run(150, C.SOURCE_STALLED)
+    guard.run(29_990, C.SOURCE_STALLED)
+    assert guard.state() is S.STOPPED
+    guard.tick(C.SOURCE_STALLED)
+    assert guard.state() is S.SAFE
+
+
 def test_a_condition_gets_worse_with_time() -> None:
     guard = Guard().armed()
     guard.tick(C.INFERENCE_LATE)
