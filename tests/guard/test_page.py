@@ -210,6 +210,19 @@ def test_a_worker_answers_the_challenge_of_the_moment(page: Page, clock: Clock) 
     worker.close()
 
 
+def test_each_challenge_has_a_number_and_is_another(page: Page) -> None:
+    memory = attach(page.fd, writable=False)
+    seen = []
+    for _ in range(4):
+        whole = slot_module.challenge_block(memory, page.slot("uplink").index).read()
+        assert whole is not None
+        seen.append((whole[0], whole[1][3]))
+        page.slot("uplink").challenge()
+    assert [number for number, _ in seen] == [1, 2, 3, 4]
+    assert len({nonce for _, nonce in seen}) == 4
+    memory.close()
+
+
 def test_a_torn_challenge_is_answered_by_the_next_beat(page: Page, clock: Clock) -> None:
     worker = writer(page, "uplink", clock)
     worker.finished("sent", None, clock.now_ns, 0, 0)
@@ -321,6 +334,7 @@ def test_names_that_do_not_fit_are_refused(page: Page, clock: Clock, name: str) 
 
 def test_names_come_back() -> None:
     assert unpadded(padded("fifteen letters")) == "fifteen letters"
+    assert unpadded(padded("BOX")) == "BOX"
     assert len(padded("a")) == 16
 
 
