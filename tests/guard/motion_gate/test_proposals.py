@@ -129,6 +129,38 @@ def test_sizes_at_the_edge() -> None:
     assert found.ttl_ns == 60_000_000_000
 
 
+def test_the_smallest_proposal() -> None:
+    least = {"seq": 0, "at_ns": 0, "ttl_ms": 1, "action": "x", "values": {"v": 0}}
+    assert parse(json.dumps(least).encode()) == Proposal(0, 0, 1_000_000, "x", {"v": 0.0})
+
+
+def test_a_proposal_is_written_as_documented() -> None:
+    proposal = Proposal(7, 5, 100_999_999, "drive", {"v": 0.5})
+    assert encode(proposal) == b'{"seq":7,"at_ns":5,"ttl_ms":100,"action":"drive","values":{"v":0.5}}'
+    with pytest.raises(ValueError, match="JSON"):
+        encode(Proposal(7, 5, 100, "drive", {"v": math.nan}))
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b" " * 1025, "longer than 1024 bytes"),
+        (b'{"a": 1, "a": 2}', "a key twice"),
+        (b"[]", "not an object"),
+        (b"{}", "wrong keys"),
+        (json.dumps(GOOD | {"ttl_ms": 0}).encode(), "not a whole number in [1, 60000]"),
+        (json.dumps(GOOD | {"action": ""}).encode(), "not a name of 1 to 64 characters"),
+        (json.dumps(GOOD | {"values": {}}).encode(), "not 1 to 16 values"),
+        (json.dumps(GOOD | {"values": {"v": "1"}}).encode(), "not a number"),
+        (json.dumps(GOOD | {"values": {"v": 10**400}}).encode(), "a number too large for a double"),
+    ],
+)
+def test_what_is_wrong_with_a_proposal_is_said(data: bytes, sentence: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        parse(data)
+    assert str(caught.value) == sentence
+
+
 def test_a_number_beyond_doubles_is_infinite_and_left_to_the_judge() -> None:
     found = parse(json.dumps(GOOD).replace("0.5", "1e999").encode())
     assert isinstance(found, Proposal)
