@@ -34,14 +34,14 @@ def judge(timers: tuple[Timer, ...], among: int, mode: Mode, now_ns: int, profil
         now_ns: the time.
         profile: what the body allows.
     """
-    if not among:
-        return Verdict(Severity.HEALTHY, 0, profile.start_mode)
     found = {
         timer.bit: _severity(timer.bit, now_ns - timer.since_ns, mode, profile)
         for timer in timers
         if timer.since_ns is not None and among >> timer.bit & 1
     }
-    worst = max(found.values(), default=Severity.HEALTHY)
+    if not found:
+        return Verdict(Severity.HEALTHY, 0, profile.start_mode)
+    worst = max(found.values())
     if worst <= Severity.DEGRADED:
         lost = {
             need

@@ -217,6 +217,16 @@ def test_what_is_only_unknown_gives_a_latch_no_other_cause() -> None:
     assert guard.latch_id == held
 
 
+def test_what_is_unknown_is_no_cause_beside_something_that_was_found() -> None:
+    guard = Guard().latched()
+    held = guard.latch_id
+    guard.run(1_000, C.EVENT_LATE, unknown=(C.SLOT_DAMAGED,))
+    assert guard.latch_id == held
+    guard.tick(C.ESTOP, unknown=(C.SLOT_DAMAGED,))
+    assert guard.memory.latch is not None
+    assert guard.memory.latch.causes == mask_of((C.WORKER_DEAD, C.ESTOP))
+
+
 def test_what_does_not_latch_gives_a_latch_no_other_cause() -> None:
     guard = Guard().latched()
     held = guard.latch_id

@@ -6,7 +6,9 @@ import pytest
 
 from edge_runtime.guard.conditions import Condition, mask_of
 from edge_runtime.guard.memory import State, Timer
+from edge_runtime.guard.severity import Severity
 from edge_runtime.guard.timers import active_in, advance
+from edge_runtime.guard.verdict import Verdict, judge
 from tests.rigs.guard_bodies import MS, Guard, profile_of
 
 C, S = Condition, State
@@ -94,6 +96,23 @@ def test_conditions_do_not_touch_each_other() -> None:
     )
     assert active_in(timers) == mask_of((C.EVENT_LATE, C.ESTOP))
     assert active_in(()) == 0
+
+
+def test_a_verdict_names_the_mode_that_is_left_and_the_first_one_where_nothing_may_move() -> None:
+    needy = profile_of(modes__drive__needs=["link"])
+    for profile, condition, severity, mode in (
+        (PROFILE, None, Severity.HEALTHY, "drive"),
+        (PROFILE, C.CLOCK_STEPPED, Severity.WARN, "drive"),
+        (PROFILE, C.EVENT_LATE, Severity.DEGRADED, "slow"),
+        (PROFILE, C.OUTPUT_NOT_FINITE, Severity.STOPPED, "drive"),
+        (PROFILE, C.ESTOP, Severity.SAFE, "drive"),
+        (PROFILE, C.CRASH_LOOP, Severity.LOCKOUT, "drive"),
+        (needy, C.LINK_LOST, Severity.STOPPED, "drive"),
+    ):
+        timers = () if condition is None else (Timer(condition.bit, 0, 0, None),)
+        mask = active_in(timers)
+        expected = Verdict(severity, mask, profile.modes[0] if mode == "drive" else profile.modes[1])
+        assert judge(timers, mask, profile.start_mode, 0, profile) == expected
 
 
 # -- states -----------------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """What makes a profile unsafe: one sentence per fault, and nothing to say of a safe one."""
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -269,3 +272,9 @@ def test_faults_come_in_a_stable_order() -> None:
         "conditions.estop", "settle_ms", "stopping.t_gate_ms", "freshness_ms.pose",
         "modes.crawl", "modes.drive.fallbacks.pose", "modes",
     ]  # fmt: skip
+
+
+def test_the_profile_of_the_documentation_is_safe() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "safety.md").read_text(encoding="utf-8")
+    (document,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert check(from_json(json.loads(document))) == []
