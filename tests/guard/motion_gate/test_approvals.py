@@ -132,6 +132,7 @@ SAID: dict[str, Any] = {
         {"approval": "a" * 65},
         {"approval": "../../etc/passwd-x"},
         {"approval": "ABCDEFGHIJKLMNOPQ"},
+        {"approval": "0123456789abcdeX"},
         {"approval": "0123456789abcde\0"},
         {"approval": 1234567890123456},
         {"device": None},
@@ -195,6 +196,7 @@ def test_statements_at_the_edge() -> None:
         ({"issued_ms": 2_000}, 1_000, Reason.APPROVAL_EXPIRED),
         ({"issued_ms": 2_001}, 1_000, Reason.APPROVAL_EXPIRED),
         ({"issued_ms": 999}, 1_000, Reason.APPROVAL_EXPIRED),
+        ({"issued_ms": 1_999}, 1_999, None),
     ],
 )
 def test_what_a_signed_statement_is_good_for(
