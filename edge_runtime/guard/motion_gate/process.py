@@ -1,8 +1,8 @@
 """The motion gate's loop: look at the stop and the lease, take what was proposed, pass what may pass, beat.
 
 Closed at its start and whenever it does not know better. It does not end with the guard: it stays, closed, so that
-nothing that was still on its way reaches the actuator. It ends when it is told to, or when a successor listens in
-its place.
+nothing that was still on its way reaches the actuator. It ends when it is told to, when a successor listens
+in its place, or when the guard and its own socket are both gone.
 """
 
 import contextlib
@@ -89,6 +89,7 @@ class MotionGate:
         self._safe_until_ns: int | None = now_ns + SAFE_TRIES_NS  # what the actuator does now is not known
         self._newest_ns: int | None = None
         self._looked_ns = now_ns
+        self._parent = os.getppid()
         self._ends = ""
 
     def run(self) -> str:
@@ -118,6 +119,8 @@ class MotionGate:
             self._looked_ns = now_ns
             if is_replaced(self._settings.listen, self._inode):
                 self._ends = "another motion gate listens in its place"
+            elif os.getppid() != self._parent and not self._settings.listen.exists():
+                self._ends = "the guard is gone, and so is the socket: nothing can reach it any more"
         if self._slot is not None:
             self._slot.finished(
                 "closed" if self._judge.closed else "open",

@@ -58,7 +58,7 @@ def listen(path: Path) -> tuple[socket.socket, tuple[int, int]]:
 
 
 def is_replaced(path: Path, inode: tuple[int, int]) -> bool:
-    """Whether another socket lies at the path now."""
+    """Whether another socket lies at the path now; one that is gone was replaced by none."""
     try:
         found = path.stat()
     except OSError:

@@ -133,10 +133,24 @@ def trial(
         assert refusals(folder) > 20, "nobody flooded"
         last_ns = max(commands, default=fault_ns)
         assert last_ns <= lease.expires_ns + TOLERANCE_MS * MS
-        assert Path(f"/proc/{gate}").exists(), "the gate has to live on"
+        assert lives(gate), "the gate has to live on"
+        if number is signal.SIGKILL:
+            (folder / "motion.sock").unlink()  # nothing can reach it any more: it has to end by itself
+            gone_by = time.monotonic() + WAITS_S
+            while lives(gate):
+                assert time.monotonic() < gone_by, "the gate has to end"
+                time.sleep(0.02)
     return Closing(
         (lease.expires_ns - fault_ns) / MS, (last_ns - fault_ns) / MS, (safe[0] - lease.expires_ns) / MS
     )
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def refusals(folder: Path) -> int:
