@@ -60,7 +60,7 @@ def look(now_ns: int, memory: Memory, inputs: Inputs, profile: Profile) -> Seen:
     active = active_in(timers)
     verdict = proven = judge(timers, active, memory.mode, now_ns, profile)
     if memory.state in ON_PROOF:
-        proven = judge(timers, active & evaluated & tripped, memory.mode, now_ns, profile)
+        proven = judge(timers, active & tripped, memory.mode, now_ns, profile)
     trouble = unknown | (active | raw) & profile.stopping_conditions
     if verdict.severity >= Severity.STOPPED:
         trouble |= verdict.causes

@@ -351,9 +351,10 @@ def test_a_late_guard_renews_nothing_and_blames_nobody() -> None:
     assert (out.permit, out.feed) == (True, True)
 
 
-def test_a_late_guard_still_obeys_what_is_not_found_by_an_age() -> None:
+@pytest.mark.parametrize("late_ms", [6, 101])
+def test_a_late_guard_still_obeys_what_is_not_found_by_an_age(late_ms: int) -> None:
     guard = Guard().armed()
-    guard.tick(C.ESTOP, late_ns=6 * MS)
+    guard.tick(C.ESTOP, late_ns=late_ms * MS)
     assert guard.state() is S.SAFE
 
 

@@ -100,6 +100,10 @@ def test_masks_of_a_profile_follow_its_severities() -> None:
     ]  # fmt: skip
 
 
+def test_a_profile_need_not_bound_ages() -> None:
+    assert profile_of(freshness_ms=None).freshness_ns == ()
+
+
 def test_modes() -> None:
     profile = profile_of()
     assert profile.modes == (
