@@ -229,3 +229,24 @@ def test_an_object_is_taken_to_pieces_once() -> None:
         JsonObject({"b": 1, "a": 2}, "top").end()
     with pytest.raises(ConfigError, match=r"top: not an object"):
         JsonObject([], "top")
+
+
+def test_edges_of_an_object() -> None:
+    edge = JsonObject({"s": ["a" * 1024], "o": {"k" * 64: 1}}, "top")
+    assert edge.texts("s", 1) == ("a" * 1024,)
+    assert list(edge.named("o", 1, lambda value, _: value)) == ["k" * 64]
+    for value in ([""], ["a" * 1025], ["a", "b"], [1], "a"):
+        with pytest.raises(ConfigError, match=r"top\.s: not a list"):
+            JsonObject({"s": value}, "top").texts("s", 1)
+    for number in (1.5, "3", None, True):
+        with pytest.raises(ConfigError, match=r"top\.n: not a whole number from 0 to 9"):
+            JsonObject({"n": number}, "top").whole("n", 0, 9)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"), [(b"[" * 100_000, "nested too deep"), (b"NaN", "NaN is not JSON")]
+)
+def test_what_is_wrong_with_json_is_said(data: bytes, sentence: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        strict_json(data)
+    assert str(caught.value) == sentence
