@@ -84,16 +84,16 @@ class Fields:
             raise self._fault(name, f"must be from {least:g} to {most:g}", value)
         return float(value)
 
-    def count(self, name: str, *, default: int, least: int, most: int) -> int:
-        """A whole number within bounds."""
-        value = self._take(name) if self.has(name) else default
+    def count(self, name: str, *, default: int | None, least: int, most: int) -> int:
+        """A whole number within bounds; without a default it has to be there."""
+        value = default if default is not None and not self.has(name) else self._take(name)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._fault(name, "must be a whole number", value)
         if not least <= value <= most:
             raise self._fault(name, f"must be from {least} to {most}", value)
         return value
 
-    def duration_ns(self, name: str, *, default: int, least: int = 1) -> int:
+    def duration_ns(self, name: str, *, default: int | None = None, least: int = 1) -> int:
         """A time, written as whole milliseconds, in nanoseconds."""
         return NS_PER_MS * self.count(name, default=default, least=least, most=LONGEST_MS)
 

@@ -289,8 +289,6 @@ def _stopping(fields: Fields) -> Stopping:
 
 
 def _freshness(fields: Fields) -> tuple[tuple[Need, int], ...]:
-    bounds = tuple(
-        (need, fields.duration_ns(need.value, default=0, least=0)) for need in Need if fields.has(need.value)
-    )
+    bounds = tuple((need, fields.duration_ns(need.value, least=0)) for need in Need if fields.has(need.value))
     fields.end()
     return bounds
