@@ -108,6 +108,13 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "guard",
+        "edge_runtime.cli.guard",
+        "app",
+        "Try the guard that holds the permission to move.",
+        {"selftest": {0: "every fault was seen", 1: "one was not, or a command passed that must not"}},
+    ),
+    CommandRow(
         "outbox",
         "edge_runtime.cli.outbox",
         "app",

@@ -86,6 +86,7 @@ class Bench:
         self._folder, self._fault, self._real_time = folder, fault, real_time
         self._key = Ed25519PrivateKey.generate()
         self._process: subprocess.Popen[bytes] | None = None
+        self._gate: int | None = None
         self.received_ns = 0
         self._over = threading.Event()
         self._actuator = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -126,21 +127,20 @@ class Bench:
             "hardware_watchdog": None,
             "real_time": self._real_time,
         }
-        self._process = launch(settings, stderr=subprocess.DEVNULL)
+        # What it starts outlives it and would hold whoever reads our output.
+        self._process = launch(settings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait(lambda _: True)
 
     def close(self) -> None:
         """Kill the guard; what it started ends with it, the motion gate last."""
-        gate = None
-        with contextlib.suppress(EdgeRuntimeError):
-            gate = self.pid("motion-gate")
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
-        if gate is not None:
+        if self._gate is not None:  # it lives on, as it should, but not for ever
             with contextlib.suppress(ProcessLookupError):
-                os.kill(gate, signal.SIGTERM)
+                os.kill(self._gate, signal.SIGTERM)
+            self._gate = None
 
     def signal_guard(self, number: signal.Signals) -> int:
         """Send the guard a signal; when, on CLOCK_MONOTONIC."""
@@ -185,6 +185,7 @@ class Bench:
             else:
                 ask(self._folder / "control", {"ask": "arm"})
             time.sleep(0.01)
+        self._gate = self.pid("motion-gate")
         began_ns = time.monotonic_ns()
         self.wait(lambda _: self.received_ns > began_ns)
 
