@@ -58,7 +58,7 @@ guard-coverage: setup ## The guard's state machine by its own tests: each line a
 	@OUT=$(OUT) $(BIN)/coverage run --rcfile=tests/guard/coverage.ini -m pytest -q $(GUARD_TESTS)
 	@OUT=$(OUT) $(BIN)/coverage report --rcfile=tests/guard/coverage.ini
 
-mutation: setup ## Change the guard's state machine in 1,800 places; a test has to fail for each (half an hour)
+mutation: setup ## Change the guard's state machine in 1,800 places; a test has to fail for each (5 min; MODULES="look timers")
 	@sh deploy/mutation.sh $(BIN)/python $(OUT)/mutation $(GUARD_TESTS)
 
 check: lint types imports docs test ## What CI runs: format, lint, types, import contracts, docs, tests

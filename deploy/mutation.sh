@@ -1,5 +1,5 @@
 #!/bin/sh
-# Mutation testing of the guard's state machine: mutation.sh PYTHON OUT TESTS...
+# Mutation testing of the guard's state machine: mutation.sh PYTHON OUT TESTS..., all modules or $MODULES
 #
 # Works on copies in OUT, never on the checkout, in an environment of its own: what makes the mutants brings a
 # terminal interface with it that nobody else here needs.
@@ -29,4 +29,5 @@ cp "$@" "$out/copy/tests/guard"
 cp tests/rigs/guard_bodies.py "$out/copy/tests/rigs"
 cp docs/safety.md "$out/copy/docs"
 printf '[mutmut]\nsource_paths = edge_runtime\n' > "$out/copy/setup.cfg"
-exec "$out/venv/bin/python" tests/guard/mutants.py "$out/copy"
+# shellcheck disable=SC2086 a list of modules, or nothing for all
+exec "$out/venv/bin/python" tests/guard/mutants.py "$out/copy" ${MODULES:-}
