@@ -134,15 +134,15 @@ class Guard:
             self.records.append(self.out.record)
         return self.out
 
-    def run(self, ms: int, *tripped: Condition, **more: Any) -> "Guard":
+    def run(self, ms: int, *tripped: Condition, every_ms: int = 10, **more: Any) -> "Guard":
         """Turns for so long."""
-        for _ in range(ms // 10):
-            self.tick(*tripped, **more)
+        for _ in range(ms // every_ms):
+            self.tick(*tripped, ms=every_ms, **more)
         return self
 
     def stood_by(self) -> "Guard":
         """Brought into STANDBY."""
-        self.run(1_100)
+        self.run(2_000, every_ms=500)
         assert self.state() is State.STANDBY
         return self
 
