@@ -183,11 +183,11 @@ class Engine:
         self._on_commit()
 
     def _begin(self) -> Transaction:
+        candidates, self._candidates = self._candidates, None  # a transaction that fails leaves none behind
         now = self.now_ms()
         self.leases.wake(now)
         self._database.execute("BEGIN IMMEDIATE")
         limits = self._volatile_settings if self.volatile else self.settings
-        candidates, self._candidates = self._candidates, None  # a transaction that fails leaves none behind
         return Transaction(
             self._database,
             self.books.copy(),

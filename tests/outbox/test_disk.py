@@ -210,6 +210,32 @@ def test_a_disk_that_fails_under_a_running_outbox(tmp_path: Path, clock: BootClo
         assert [entry.key for entry in outbox.queued(10)] == [key_of(1), key_of(2)]
 
 
+def test_nobody_of_the_disk_gives_way_in_memory(tmp_path: Path, clock: BootClock) -> None:
+    """The disk fails before a transaction begins, while it is known who gives way next."""
+
+    class Failing(StandardDatabase):
+        broken = False
+
+        def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+            if Failing.broken and self.on_disk and sql.startswith("BEGIN"):
+                raise DatabaseFault("disk I/O error", StoreFault.UNWRITABLE)
+            return super().execute(sql, parameters)
+
+        def __init__(self, path: Path | None) -> None:
+            self.on_disk = path is not None
+            super().__init__(path)
+
+    limits = quiet_settings(quota_bytes=MIB, volatile_bytes=64 * 1024)
+    with opened(tmp_path / "outbox", clock, limits, connect=Failing) as outbox:
+        for n in range(800):
+            Failing.broken = n >= 700
+            clock.pass_s(0.01)
+            assert outbox.put([submission(n, 1, body=REPEATED)])[0].volatile is Failing.broken
+        queued = outbox.queued(1000)
+        assert [entry.key for entry in queued] == [key_of(n) for n in range(800 - len(queued), 800)]
+        assert sum(entry.bytes for entry in queued) < 64 * 1024
+
+
 # ---- damaged files
 
 
