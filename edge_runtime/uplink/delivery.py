@@ -75,7 +75,7 @@ class Delivery:
         self._flights: dict[int, _Flight] = {}
         self._tries: dict[int, int] = {}
         self._max_payload = MAX_PAYLOAD_BYTES
-        self._sync_open = False
+        self._asked = self._sync_open = False
         self._too_little: int | None = None
         self._server_ahead_ms: int | None = None  # its wall clock before our monotonic one
         self.epoch: str | None = None
@@ -96,6 +96,7 @@ class Delivery:
         if epoch != self.epoch:
             self._tries.clear()
         self.epoch = epoch
+        self._asked = True
         self._watchdog.waiting(now_ns)
 
     def forget(self) -> None:
@@ -104,7 +105,7 @@ class Delivery:
         self._flying.clear()
         self._flights.clear()
         self._pool_bytes = 0
-        self._sync_open = False
+        self._asked = self._sync_open = False
         self._watchdog.reset()
         self._link.idle()
 
@@ -221,8 +222,9 @@ class Delivery:
         """
         if receipt.epoch != self.epoch:
             return False
-        self._sync_open = True
-        self._server_ahead_ms = receipt.server_ms - now_ns // NS_PER_MS
+        if self._asked:  # one that the broker kept through a cut comes before, with the time of the cut
+            self._sync_open = True
+            self._server_ahead_ms = receipt.server_ms - now_ns // NS_PER_MS
         self._pacer.receipt(receipt.credit)
         answered = Answered(receipt)
         for seq in [seq for seq in self._pool if seq in answered]:

@@ -141,6 +141,26 @@ def test_nothing_is_leased_or_sent_before_the_sync_is_answered(tmp_path: Path) -
     assert desk.send() == [1]
 
 
+def test_a_receipt_that_the_broker_kept_opens_nothing_and_tells_no_time(desk: Desk) -> None:
+    """It was written before an hour's cut: by its time the server would find all that is sent now expired."""
+    server_ms = 1_790_000_000_000
+    kept = Receipt(epoch=EPOCH, high=0, credit=20, server_ms=server_ms)
+    desk.delivery.receipt(kept, desk.now)
+    desk.clock.go(3600)
+    desk.delivery.forget()
+    assert desk.delivery.receipt(kept, desk.now)
+    desk.delivery.connected(100, None, desk.now)
+    assert desk.delivery.room() == (0, 0)
+    desk.delivery.synced(EPOCH, desk.now)
+    assert desk.delivery.room() == (0, 0)
+    desk.delivery.receipt(kept.model_copy(update={"server_ms": server_ms + 3_600_000}), desk.now)
+    lent = dataclasses.replace(item(1, 3, left_ms=60_000), deadline_ms=server_ms + 3_660_000)
+    desk.delivery.offer([lent], desk.now)
+    parcel = desk.delivery.next_parcel(desk.now)
+    assert parcel is not None
+    assert EventBundle.decode(parcel.payload).items[0].deadline_ms == server_ms + 3_660_000
+
+
 def test_no_more_bundles_than_the_window(desk: Desk) -> None:
     desk.receipt(0, credit=2)
     for seq in range(1, 4):
