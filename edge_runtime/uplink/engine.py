@@ -321,8 +321,9 @@ class Uplink:
                 self.counts[f"receipt_{error.fault.value}"] += 1
                 get_logger().warning("a receipt cannot be read", why=str(error))
                 return
-            self._secretary.server_time(receipt.server_ms)
             self._courier.receipt(receipt, now)
+            if self._delivery.open:  # one that the broker kept would make a command present that is long over
+                self._secretary.server_time(receipt.server_ms)
         else:
             self.counts["unexpected"] += 1
 

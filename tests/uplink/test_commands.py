@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_runtime.protocol.delivery import Receipt
+from edge_runtime.protocol.enrolment import BrokerAddress
 from edge_runtime.protocol.ids import uuid7
 from edge_runtime.protocol.operation import Command, CommandKind
+from edge_runtime.protocol.topics import Channel, Topic
 from edge_runtime.protocol.wire import pack
+from edge_runtime.uplink import LinkIdentity
 from edge_runtime.uplink.commands import REMEMBERED, Refused, SeenCommands, ServerTime, examine
 from edge_runtime.uplink.ports import CommandAnswer
+from edge_runtime.uplink.session_records import Arrived
+from tests.rigs.uplinks import ThreadedUplink
 from tests.uplink.conftest import StandingClock
 
 NOW_MS = 1_900_000_000_000
@@ -117,3 +123,28 @@ def test_the_servers_time_goes_before_our_clock(clock: StandingClock) -> None:
     assert time.now_ms() == NOW_MS + 5_000
     clock.wall_s += 50 * 365 * 86_400  # and says that it is synchronised
     assert time.now_ms() == NOW_MS + 5_000
+
+
+def test_a_receipt_that_the_broker_kept_tells_no_time(tmp_path: Path) -> None:
+    """It comes before this session's sync is out; by its time a command of an hour ago would be a present one."""
+    who = LinkIdentity("dev-1", BrokerAddress(host="localhost", port=1), None, lambda: None)
+    device = ThreadedUplink(tmp_path, who)
+    uplink, epoch = device.uplink, device.outbox.sync_point().epoch
+
+    def hear(server_ms: int) -> int | None:
+        receipt = Receipt(epoch=epoch, high=0, credit=5, server_ms=server_ms)
+        arrived = Arrived(str(Topic("dev-1", Channel.RECEIPT)), receipt.encode(), retained=False)
+        uplink._arrived(arrived, device.clock.monotonic_ns())
+        return uplink._secretary._server_time.now_ms()
+
+    try:
+        before = uplink._secretary._server_time.now_ms()
+        heard = hear(NOW_MS)
+        assert heard is None if before is None else heard is not None and heard - before < 60_000
+        uplink._courier.connected(100, None, device.clock.monotonic_ns())
+        uplink._courier.work(device.clock.monotonic_ns())  # the sync goes out
+        heard = hear(NOW_MS + 3_600_000)
+        assert heard is not None
+        assert 0 <= heard - NOW_MS - 3_600_000 < 60_000
+    finally:
+        device.outbox.close()
