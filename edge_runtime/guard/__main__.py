@@ -8,10 +8,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from edge_runtime.errors import ConfigError, EdgeRuntimeError
+from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard import realtime
 from edge_runtime.guard.loop import Guard
-from edge_runtime.guard.settings import LARGEST_SETTINGS, Settings, parse, require_safe
+from edge_runtime.guard.settings import read, require_safe
 
 USAGE = "usage: python -m edge_runtime.guard --settings-fd N (started by edge-runtime)"
 OOM_SCORE = -1000
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(USAGE + "\n")
         return 2
     try:
-        settings = _read(int(arguments[1]))
+        settings = read(int(arguments[1]))
         # What is asked for comes before the sockets and children: they would inherit less than they should.
         facts = realtime.prepare(realtime.GUARD_PRIORITY, OOM_SCORE) if settings.real_time else ()
         require_safe(settings, realtime=any(fact.name == "sched_fifo" and fact.done for fact in facts))
@@ -40,15 +40,6 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"guard: {fact.text}\n")
     guard.run()
     return 0
-
-
-def _read(fd: int) -> Settings:
-    try:
-        with os.fdopen(fd, "rb") as file:
-            data = file.read(LARGEST_SETTINGS + 1)
-    except OSError as error:
-        raise ConfigError(f"descriptor {fd}: the settings cannot be read: {error.strerror}") from None
-    return parse(data)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from edge_runtime.guard.memory import Acknowledgement
 from edge_runtime.guard.motion_gate.children import Doomed
-from edge_runtime.guard.motion_gate.strict_json import strict_json
+from edge_runtime.guard.strict_json import strict_json
 from edge_runtime.lifeline import die_with_parent, told_parent
 
 SIGNED_PREFIX = b"edge-runtime acknowledgement v1\n"

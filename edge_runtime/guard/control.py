@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError
-from edge_runtime.guard.motion_gate.strict_json import strict_json
+from edge_runtime.guard.strict_json import strict_json
 
 LARGEST_DATAGRAM = 4096
 LARGEST_ANSWER = 1 << 16

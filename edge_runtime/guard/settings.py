@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError
-from edge_runtime.guard.motion_gate.strict_json import JsonObject, strict_json
 from edge_runtime.guard.page import MAX_SLOTS
 from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.refusals import check
+from edge_runtime.guard.strict_json import JsonObject, read_settings, strict_json
 
 LARGEST_SETTINGS = 1 << 18
 """Bytes of JSON."""
@@ -74,6 +74,15 @@ class Settings:
     configuration: tuple[Path, str] | None
     hardware: tuple[Path, int] | None
     real_time: bool
+
+
+def read(fd: int) -> Settings:
+    """Read the settings from a descriptor to its end, and close it.
+
+    Raises:
+        ConfigError: they cannot be read, or not be used as they are.
+    """
+    return parse(read_settings(fd, LARGEST_SETTINGS))
 
 
 def parse(data: bytes) -> Settings:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edge_runtime.guard.motion_gate.reasons import Reason
-from edge_runtime.guard.motion_gate.strict_json import strict_json
+from edge_runtime.guard.strict_json import strict_json
 
 MOST_WAITING = 16
 """Verified approvals that wait; one more is refused."""

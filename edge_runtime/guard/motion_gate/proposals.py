@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from edge_runtime.guard.block import LARGEST
 from edge_runtime.guard.motion_gate.approvals import Record, parse_record
 from edge_runtime.guard.motion_gate.judge import Proposal
-from edge_runtime.guard.motion_gate.strict_json import strict_json
+from edge_runtime.guard.strict_json import strict_json
 
 LARGEST_DATAGRAM = 1024
 """Bytes."""

@@ -17,8 +17,8 @@ from edge_runtime.guard.motion_gate.limits import (
     Table,
 )
 from edge_runtime.guard.motion_gate.proposals import MOST_AXES
-from edge_runtime.guard.motion_gate.strict_json import JsonObject, finite, strict_json
 from edge_runtime.guard.motion_gate.verification import Approvers
+from edge_runtime.guard.strict_json import JsonObject, finite, read_settings, strict_json
 
 LARGEST_SETTINGS = 1 << 16
 """Bytes of JSON."""
@@ -95,12 +95,7 @@ def read(fd: int) -> Settings:
     Raises:
         ConfigError: they cannot be read, or not be used as they are.
     """
-    try:
-        with os.fdopen(fd, "rb") as file:
-            data = file.read(LARGEST_SETTINGS + 1)
-    except OSError as error:
-        raise ConfigError(f"descriptor {fd}: the settings cannot be read: {error.strerror}") from None
-    return parse(data)
+    return parse(read_settings(fd, LARGEST_SETTINGS))
 
 
 def parse(data: bytes) -> Settings:

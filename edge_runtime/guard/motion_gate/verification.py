@@ -14,7 +14,7 @@ from edge_runtime.guard.motion_gate.approvals import Record
 from edge_runtime.guard.motion_gate.children import ENDS_S, Doomed
 from edge_runtime.guard.motion_gate.limits import Profile
 from edge_runtime.guard.motion_gate.reasons import Reason
-from edge_runtime.guard.motion_gate.strict_json import strict_json
+from edge_runtime.guard.strict_json import strict_json
 from edge_runtime.lifeline import told_parent
 
 MOST_QUEUED = 4

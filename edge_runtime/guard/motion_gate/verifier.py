@@ -27,7 +27,7 @@ from edge_runtime.guard.motion_gate.approvals import (
     refusal,
 )
 from edge_runtime.guard.motion_gate.reasons import Reason
-from edge_runtime.guard.motion_gate.strict_json import strict_json
+from edge_runtime.guard.strict_json import strict_json
 from edge_runtime.lifeline import die_with_parent
 
 LARGEST_QUESTION = 1 << 16

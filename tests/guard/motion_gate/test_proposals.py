@@ -19,7 +19,7 @@ from edge_runtime.guard.motion_gate.proposals import (
     encode_approval,
     parse,
 )
-from edge_runtime.guard.motion_gate.strict_json import JsonObject, finite, strict_json
+from edge_runtime.guard.strict_json import JsonObject, finite, strict_json
 from tests.rigs.motion_gate import approval
 
 GOOD: dict[str, Any] = {"seq": 1, "at_ns": 5, "ttl_ms": 100, "action": "drive", "values": {"v": 0.5, "w": 1}}

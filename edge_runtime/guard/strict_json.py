@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -20,6 +21,23 @@ def strict_json(data: bytes) -> object:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def read_settings(fd: int, largest: int) -> bytes:
+    """What a process was handed by a descriptor, which is read to its end and closed.
+
+    Args:
+        fd: of a pipe.
+        largest: bytes; one more is read, so that longer settings can be told from those that fit.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        with os.fdopen(fd, "rb") as file:
+            return file.read(largest + 1)
+    except OSError as error:
+        raise ConfigError(f"descriptor {fd}: the settings cannot be read: {error.strerror}") from None
 
 
 def finite(value: object) -> float | None:
