@@ -124,6 +124,12 @@ async def stream_events(
     A reader that comes back with `Last-Event-ID` misses nothing; without it, and without `after_id`, the stream
     begins now. An event may come twice after a return: its key tells.
     """
+    start = int(last_event_id) if last_event_id is not None else after_id
+    if start is not None and start >= 1 << 63:
+        raise Problem(422, "invalid", "Last-Event-ID: no number of an event")
+    if start is None:
+        start = await run_in_threadpool(_newest_id, services)
+    # nothing may be awaited from here until the answer counts itself: many who ask at once would all find room
     count: StreamCount = request.app.state.streams
     if count.open >= services.limits.streams:
         text = f"there are {count.open} live streams, which is the most this server gives"
@@ -131,11 +137,6 @@ async def stream_events(
     if count.of_token[operator.id] >= services.limits.token_streams:
         text = f"this token has {services.limits.token_streams} live streams, which is the most that one may have"
         raise Problem(429, "too_many_streams", text, {"Retry-After": "10"})
-    start = int(last_event_id) if last_event_id is not None else after_id
-    if start is not None and start >= 1 << 63:
-        raise Problem(422, "invalid", "Last-Event-ID: no number of an event")
-    if start is None:
-        start = await run_in_threadpool(_newest_id, services)
     stream = _Stream(services, wanted, start, operator)
     return _LiveResponse(stream.lines(), count, operator.id)
 

@@ -5,8 +5,10 @@ import hashlib
 import os
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -297,6 +299,30 @@ def test_streams_of_one_token_leave_places_for_others(strict: tuple[FleetApi, st
         assert stream(other).status_code == 503
     streams = api.application.app.state.streams
     assert wait_for(lambda: (streams.open, dict(streams.of_token)) == (0, {}), 10)
+
+
+def test_streams_that_are_asked_for_at_once_are_as_few(strict: tuple[FleetApi, str]) -> None:
+    api, url = strict
+    token = api.client(Role.VIEWER).headers["authorization"]
+    context = trusting(authority_of(api))
+    together, over = threading.Barrier(12), threading.Event()
+
+    def ask() -> int:
+        with httpx.Client(base_url=url, verify=context, trust_env=False, timeout=20) as client:
+            client.get("/healthz")
+            together.wait(20)
+            with client.stream("GET", "/v1/events/stream", headers={"Authorization": token}) as found:
+                if found.status_code == 200:
+                    lines = found.iter_lines()
+                    next(lines)
+                    over.wait(20)
+                return found.status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(ask) for _ in range(12)]
+        assert wait_for(lambda: sum(found.done() for found in asked) == 10, 20)
+        over.set()
+    assert sorted(found.result() for found in asked) == [200] * 2 + [429] * 10
 
 
 def test_a_reader_that_takes_nothing_is_let_go(
