@@ -43,7 +43,7 @@ def row_crc(key: bytes, severity: int, deadline: int, body: bytes) -> int:
 
 
 def enqueue(tx: Transaction, item: Submission) -> PutResult:
-    """Queue one event, giving up less severe or older ones of its own severity where the quota asks for it."""
+    """Queue one event, giving up others where the quota asks for it: none that is more severe, see `eviction`."""
     key, severity, body = item.key, item.severity, item.body
     if key in tx.known.keys:
         return DUPLICATE[tx.volatile]
