@@ -153,7 +153,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Temperature, clock and rate at a time."""
+    """Temperature of the die and clock at a time."""
 
     seconds: float
     die_c: float
