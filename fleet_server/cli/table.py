@@ -125,7 +125,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     lines = [""]
     for word in text.split(" "):
         for piece in chop_cells(word, width) or [""]:
-            joined = f"{lines[-1]} {piece}" if lines[-1] and piece is not None else piece
+            joined = f"{lines[-1]} {piece}" if lines[-1] else piece
             if cell_len(joined) <= width and not (lines[-1] and cell_len(word) > width):
                 lines[-1] = joined
             else:
