@@ -14,7 +14,6 @@ from fleet_server.http.peer import PeerProtocol
 from fleet_server.serve.door import Door
 from fleet_server.settings import ServerSettings
 
-_MOST_CONNECTIONS = 1000
 _GRACE_S = 3
 _HANDSHAKE_S = 10.0
 
@@ -79,7 +78,6 @@ class WebServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,  # nobody may choose the address that the limits look at
-            limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=_GRACE_S,
             h11_max_incomplete_event_size=16 * 1024,
         )
