@@ -136,6 +136,11 @@ def _warnings(session: Session, services: Services, balance: list[EpochBalance])
         margin = AUTHORITY_WARNING_MS if name == "authority" else CERTIFICATE_WARNING_MS
         if end - now < margin:
             found.append(WarningAnswer(subject=f"certificate {name}", text=_ends(end, now)))
+    for device in devices_in_two_places(session, now):
+        text = (
+            f"connects from two places: fleet device revoke {device}, then enrol each with a token of its own"
+        )
+        found.append(WarningAnswer(subject=device, text=text))
     soon = session.execute(
         select(CertificateRow.device, func.max(CertificateRow.not_after_ms))
         .join(DeviceRow, DeviceRow.id == CertificateRow.device)
@@ -146,11 +151,6 @@ def _warnings(session: Session, services: Services, balance: list[EpochBalance])
         .limit(_MOST_WARNINGS)
     )
     found += [WarningAnswer(subject=device, text=_ends(end or 0, now)) for device, end in soon]
-    for device in devices_in_two_places(session, now):
-        text = (
-            f"connects from two places: fleet device revoke {device}, then enrol each with a token of its own"
-        )
-        found.append(WarningAnswer(subject=device, text=text))
     for device in session.scalars(
         select(DeviceRow.id).where(DeviceRow.state == "pending").order_by(DeviceRow.id).limit(_MOST_WARNINGS)
     ):

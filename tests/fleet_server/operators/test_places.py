@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.operation import TWO_PLACES, GateCounts, Health, LinkSignals
 from fleet_server.operators import Role
 from fleet_server.operators.places import LOOKED_BACK_MS, devices_in_two_places, in_two_places
-from fleet_server.storage.device_tables import HealthRow, PresenceRow
+from fleet_server.storage.device_tables import CertificateRow, HealthRow, PresenceRow
 from tests.rigs.deliveries import WALL_MS
 from tests.rigs.fleet_api import FleetApi, fleet_api
 
@@ -77,3 +78,16 @@ def test_the_operator_is_told_in_one_sentence_with_what_to_do(api: FleetApi) -> 
     shown = client.get("/v1/devices/dock-1").json()
     assert (shown["two_places"], shown["stale_sessions"]) == (True, 4)
     assert client.get("/v1/devices/dock-2").json()["two_places"] is False
+
+
+def test_certificates_that_end_soon_do_not_hide_it(api: FleetApi) -> None:
+    """A fleet that was away long enough has more of them than there are places for warnings."""
+    for number in range(120):
+        api.add_device(f"dock-{number}")
+    with api.write() as session:
+        session.execute(update(CertificateRow).values(not_after_ms=WALL_MS + 3_600_000))
+        session.add(presence("boot-b", WALL_MS - 60_000))
+        session.add(HealthRow(device="dock-1", received_ms=WALL_MS, body=health().encode()))
+    warnings = api.client(Role.VIEWER).get("/v1/health").json()["warnings"]
+    assert len(warnings) == 100
+    assert "connects from two places" in warnings[0]["text"]
