@@ -89,14 +89,17 @@ class Process:
             RoadError: it did not become ready.
         """
         stream = self._process.stdout if self._process is not None else None
-        deadline = time.monotonic() + _START_S
+        deadline, said = time.monotonic() + _START_S, b""
         with selectors.DefaultSelector() as selector:
             selector.register(stream, selectors.EVENT_READ)  # type: ignore[arg-type]
-            while stream is not None and (left := deadline - time.monotonic()) > 0:
-                line = stream.readline() if selector.select(left) else ""
-                if line.split()[:1] == ["ready"]:
-                    return line.strip()
-                if not line:
+            while stream is not None and (left := deadline - time.monotonic()) > 0 and selector.select(left):
+                # past Python's buffer: lines that lie in it would not be seen by select
+                part = os.read(stream.fileno(), 4096)
+                said += part
+                for line in said.split(b"\n")[:-1]:
+                    if line.split()[:1] == [b"ready"]:
+                        return line.decode("utf-8", "replace").strip()
+                if not part:
                     break
         self.kill()
         raise RoadError(f"{self.log.stem} did not start: {self.last_words()}")

@@ -16,6 +16,7 @@ from fleet_server.settings import ServerSettings
 from fleet_server.storage.engine import Store
 from fleet_server.storage.migrate import reason
 
+_STOP_S = 5.0
 _COMMANDS_S = 0.25
 _NUMBERS_NS = 5 * NS_PER_S
 _FORGET_NS = 600 * NS_PER_S
@@ -62,7 +63,7 @@ class Chores:
     def stop(self) -> None:
         """End, and leave no numbers behind."""
         self._stopping.set()
-        self._thread.join(15)
+        self._thread.join(_STOP_S)  # a transaction that goes on longer is rolled back by our end
         remove_snapshot(self._settings.paths.run, self._worker)
 
     def _run(self) -> None:

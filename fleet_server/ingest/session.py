@@ -29,6 +29,7 @@ SHARED = f"$share/ingest/{UP}"
 
 _KEEPALIVE_S = 30
 _CONNECT_S = 10.0
+_STOP_S = 5.0
 _BACKOFF_BASE_S, _BACKOFF_CAP_S = 0.2, 10.0
 _STABLE_NS = 10 * NS_PER_S
 _UNSUPPORTED_VERSION = (1, 0x84)
@@ -120,6 +121,7 @@ class Session:
         self._client: mqtt.Client | None = None
         self._number = 0
         self._stop = threading.Event()
+        self._watch: _Watch | None = None
         self._ended = threading.Event()
         self._up = threading.Event()
         self._refused: set[int] = set()
@@ -147,11 +149,14 @@ class Session:
         return self._up.wait(timeout_s)
 
     def stop(self) -> None:
-        """Disconnect and end."""
+        """Disconnect and end; a connection that is only being made is not waited for."""
         self._stop.set()
         self._ended.set()
+        watch = self._watch
+        if watch is not None:
+            watch.answered.set()
         if self._thread is not None:
-            self._thread.join(15)
+            self._thread.join(_STOP_S)
 
     def publish(self, topic: str, payload: bytes) -> bool:
         """Send at QoS 0: a lost receipt costs a resend, and no broker has to store it. False when offline."""
@@ -214,7 +219,9 @@ class Session:
         """One connection from its beginning to its end; whether the broker accepted it."""
         self._number += 1
         self._ended.clear()
-        watch = _Watch(self._number)
+        self._watch = watch = _Watch(self._number)
+        if self._stop.is_set():  # between the question in `_run` and here
+            return False
         client = self._new_client(watch)
         address = self._settings.address
         options: dict[str, Any] = {}
@@ -234,7 +241,7 @@ class Session:
             watch.answered.wait(_CONNECT_S)
             if watch.accepted:
                 self._ended.wait()
-            else:
+            elif not self._stop.is_set():
                 self._note_refusal(watch)
         finally:
             self._up.clear()

@@ -64,7 +64,9 @@ class Scene:
             for process in family:
                 process.kill()
         self.server.process.kill()
-        _, left = psutil.wait_procs(family, timeout=10)
+        _, left = psutil.wait_procs(
+            family, timeout=30
+        )  # told to end, they say goodbye to broker and database
         assert not left, f"outlived their server: {left}"
         self.server.start()
 

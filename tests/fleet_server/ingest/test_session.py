@@ -1,5 +1,7 @@
 """The MQTT session with real brokers: it finds the version, comes back, and confuses no packet numbers."""
 
+import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,6 +107,26 @@ def test_without_a_broker_it_waits_and_ends_when_told(broker: Broker) -> None:
     assert not rig.session.wait_up(0.5)
     rig.session.stop()
     assert rig.session.counts.connects == 0
+
+
+def test_it_does_not_wait_for_a_broker_that_takes_the_connection_and_never_answers(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet_server.ingest.session._CONNECT_S", 600.0)
+    mine = broker.pki.server()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(mine.certificate, mine.key)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(15)
+        broker.host, broker.port = "localhost", silent.getsockname()[1]
+        rig = Rig(broker)
+        rig.session.start()
+        taken, _ = silent.accept()
+        with tls.wrap_socket(taken, server_side=True) as answered:
+            assert answered.recv(2), "its CONNECT"
+            rig.session.stop()
+            assert rig.session._thread is not None
+            assert not rig.session._thread.is_alive()
 
 
 def test_several_workers_need_mqtt_5(broker: Broker) -> None:
