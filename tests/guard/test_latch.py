@@ -150,9 +150,9 @@ _KILLED = """
     file.save(CLEAR, permitting=True)
     steps = 0
 
-    def counted(event, _arguments):  # every audited call of the interpreter is a step
+    def counted(event, arguments):  # every audited call of the interpreter about this folder is a step
         global steps
-        if event in ("open", "os.rename", "os.chmod", "os.remove") or event == "fsync":
+        if event == "fsync" or event.startswith(("open", "os.")) and str(path.parent) in str(arguments):
             steps += 1
             if steps == at:
                 os.kill(os.getpid(), signal.SIGKILL)
