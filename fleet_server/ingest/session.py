@@ -4,6 +4,7 @@ Every connection gets a client of its own, so that nothing of an old one (packet
 one: an acknowledgement for a message of an earlier connection is dropped, because its number is another's now.
 """
 
+import contextlib
 import random
 import ssl
 import threading
@@ -246,8 +247,7 @@ class Session:
         finally:
             self._up.clear()
             self._client = None
-            client.disconnect()
-            client.loop_stop()
+            end_loop(client)
         return watch.accepted
 
     def _new_client(self, watch: "_Watch") -> mqtt.Client:
@@ -329,6 +329,17 @@ class Session:
             self.fatal = NeedsMqtt5(_NEEDS_MQTT5)
         elif len(self._protocols) > 1 and (unsupported or watch.code is None):
             self._protocols.reverse()
+
+
+def end_loop(client: mqtt.Client) -> None:
+    """Disconnect, and wait for paho's thread.
+
+    paho 2 looks whether its thread is there and then waits for it; one that ends by itself in between, because the
+    broker left, is gone by then. Unheeded that would end the thread that keeps the session, for good.
+    """
+    client.disconnect()
+    with contextlib.suppress(AttributeError):
+        client.loop_stop()
 
 
 class _Watch:

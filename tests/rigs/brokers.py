@@ -31,6 +31,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from fleet_server.broker.mosquitto import MosquittoFiles, access_list, mosquitto_config
 from fleet_server.broker.nats_config import NatsListen, nats_config
 from fleet_server.broker.users import INGEST, BrokerUser
+from fleet_server.ingest.session import end_loop
 from sim.ports import free_port
 from tests.rigs.pki import Credentials, Pki
 
@@ -312,8 +313,7 @@ class Recorder:
 
     def close(self) -> None:
         """End the connection and paho's thread."""
-        self.client.disconnect()
-        self.client.loop_stop()
+        end_loop(self.client)
         # without the ring of references paho closes its own pair of sockets instead of leaving it to the collector
         self.client.on_connect = self.client.on_message = None
         self.client.on_disconnect = self.client.on_subscribe = None

@@ -16,6 +16,7 @@ from edge_runtime.clock import NS_PER_MS, Clock, SystemClock
 from edge_runtime.protocol.delivery import EventBundle, Outcomes, Presence, Receipt, Rejection, Sync
 from edge_runtime.protocol.operation import Command, CommandResult, Health, HeldList
 from edge_runtime.protocol.topics import Channel, Topic
+from fleet_server.ingest.session import end_loop
 from tests.rigs.brokers import Broker, wait_until
 
 
@@ -98,8 +99,7 @@ class ReceiptingPeer:
     def stop(self) -> None:
         """Disconnect; what was committed stays."""
         if self._client is not None:
-            self._client.disconnect()
-            self._client.loop_stop()
+            end_loop(self._client)
             self._client = None
             self._ready.clear()
 

@@ -12,6 +12,7 @@ import paho.mqtt.client as mqtt
 
 from edge_runtime.protocol.delivery import BundleItem, Receipt, Rejection
 from edge_runtime.protocol.topics import Channel
+from fleet_server.ingest.session import end_loop
 from tests.rigs.brokers import Broker
 from tests.rigs.deliveries import DeviceRig
 
@@ -94,8 +95,7 @@ class SendingDevice:
                 client.loop_start()
                 if self._up.wait(5):
                     self._send_while_up(client)
-            client.disconnect()
-            client.loop_stop()
+            end_loop(client)
             self._up.clear()
             time.sleep(0.05)
 

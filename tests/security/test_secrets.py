@@ -119,8 +119,12 @@ class Seen:
 
 
 def secret_lines(path: Path) -> list[bytes]:
-    """The lines of a private key in PEM, without its frame."""
-    return [line for line in path.read_bytes().splitlines() if len(line) > 40 and b"-----" not in line]
+    """The lines of a private key in PEM that hold its private part.
+
+    The third line of a P-256 key is its public part alone, which may stand in its certificate just so.
+    """
+    lines = [line for line in path.read_bytes().splitlines() if len(line) > 40 and b"-----" not in line]
+    return lines[:2]
 
 
 @contextlib.contextmanager
