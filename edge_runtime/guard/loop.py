@@ -324,7 +324,8 @@ class Guard:
         self._verification.close()
         self._control.close()
         if self._hardware is not None:
-            self._hardware.close(disarm=True)
+            # one that fails leaves it counting: a machine without its guard is to be reset
+            self._hardware.close(disarm=self._ending_ns is not None)
         self._manager.close()
         self._lease.close()
         self._page.close()

@@ -249,3 +249,23 @@ def test_settings_that_cannot_be_used_are_refused_in_one_sentence(
     assert sentence in said
     assert "Traceback" not in said
     assert json.dumps(said).count("\\n") <= 1
+
+
+def test_a_guard_that_is_asked_to_end_disarms_the_hardware_and_one_that_fails_does_not(
+    tmp_path: Path, make: Callable[..., GuardProcess]
+) -> None:
+    device = tmp_path / "watchdog"
+    device.touch()
+    change: dict[str, object] = {"hardware_watchdog": {"path": str(device), "timeout_s": 30}}
+    for number, disarmed in ((signal.SIGTERM, True), (signal.SIGKILL, False)):
+        guard = make()
+        guard.changes = change
+        with guarded(guard):
+            guard.reach("STANDBY")
+            assert guard.process is not None
+            guard.process.send_signal(number)
+            guard.process.wait(30)
+        fed = device.read_bytes()
+        assert fed.startswith(b"\0"), "fed while all was well"
+        assert fed.endswith(b"V") is disarmed
+        device.write_bytes(b"")

@@ -5,12 +5,14 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import paho.mqtt.client as mqtt
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.protocol.enrolment import BrokerAddress
 from fleet_server.ingest.parcels import Arrival
-from fleet_server.ingest.session import NeedsMqtt5, Session, SessionSettings, Ticket
+from fleet_server.ingest.session import NeedsMqtt5, Session, SessionSettings, Ticket, end_loop
 from tests.rigs.brokers import KINDS, Broker, connected, running_broker
 from tests.rigs.ingest_process import wait_for
 
@@ -132,3 +134,13 @@ def test_it_does_not_wait_for_a_broker_that_takes_the_connection_and_never_answe
 def test_several_workers_need_mqtt_5(broker: Broker) -> None:
     with pytest.raises(NeedsMqtt5, match="workers to 1"):
         Rig(broker, protocol="3.1.1", alone=False)
+
+
+def test_a_thread_of_paho_that_ends_while_it_is_waited_for_does_no_harm() -> None:
+    looks = iter([object(), object(), None])  # there at the first look and the second, gone at the third
+
+    class Leaving(mqtt.Client):
+        _thread = property(lambda _: next(looks), lambda *_: None)
+
+    end_loop(Leaving(CallbackAPIVersion.VERSION2))
+    assert next(looks, "used up") == "used up"
