@@ -4,6 +4,9 @@
 STATE/identity/            key, certificate and what enrolment said
 STATE/outbox/              outbox.db, ballast, quarantine/, and the lock of the one process that owns them
 STATE/run/outbox.sock      where other processes reach the outbox
+STATE/guard/               the latch, and flight/ with the flight recorder's files
+STATE/run/guard.sock       where people and adapters speak to the guard
+STATE/run/adapters.sock    where a robot's adapters report pose, map and batteries
 STATE/evidence/            crops that wait for a person or an upload, named by their SHA-256
 STATE/policy.yaml          the policy, where the configuration names no other
 ```
@@ -71,6 +74,21 @@ class StateDirectory:
         return self.run / "outbox.sock"
 
     @property
+    def guard(self) -> Path:
+        """Folder of the latch and of the flight recorder."""
+        return self.path / "guard"
+
+    @property
+    def guard_socket(self) -> Path:
+        """Where the guard listens."""
+        return self.run / "guard.sock"
+
+    @property
+    def adapters_socket(self) -> Path:
+        """Where a robot's adapters report."""
+        return self.run / "adapters.sock"
+
+    @property
     def evidence(self) -> Path:
         """Folder of crops that wait for a person or an upload."""
         return self.path / "evidence"
@@ -102,7 +120,7 @@ class StateDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._require_own(self.path)
-            for folder in (self.identity, self.outbox, self.run, self.evidence):
+            for folder in (self.identity, self.outbox, self.guard, self.run, self.evidence):
                 folder.mkdir(mode=0o700, exist_ok=True)
                 self._require_own(folder)
                 if folder.stat().st_mode & 0o077:
