@@ -1,6 +1,7 @@
 """The outbox's process: `python -m edge_runtime.outbox --state DIR [--settings JSON]`.
 
-Prints `ready` once it listens. SIGTERM and SIGINT end it cleanly; SIGKILL loses nothing that was acknowledged.
+Prints `ready` once it listens. Under a guard it beats after each look at the queue, which takes its writer: a writer
+that hangs in the disk is seen. SIGTERM and SIGINT end it cleanly; SIGKILL loses nothing that was acknowledged.
 Exit codes: 0 ended cleanly, 1 it could not own or serve the outbox, 2 its arguments cannot be used.
 """
 
@@ -13,16 +14,26 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from edge_runtime.clock import SystemClock
+from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.guard.conditions import Condition
+from edge_runtime.guard.page import SlotWriter
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.outbox.access import keep_limits
 from edge_runtime.outbox.outbox import Outbox
+from edge_runtime.outbox.records import OutboxError
 from edge_runtime.outbox.server import OutboxServer
 from edge_runtime.outbox.settings import OutboxSettings
 from edge_runtime.protocol.wire import places
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import configure_logging, get_logger
+
+NEAR_FULL = 0.9
+"""Share of the quota from which on the queue counts as nearly full."""
+
+BEAT_S = 0.5
+DEADLINE_S = 10.0
+"""Cards and eMMC stall for seconds while they tidy up; a writer that is away for longer hangs."""
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
@@ -53,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
     clock = SystemClock()
+    slot = SlotWriter.from_environment()
     outbox = Outbox(state.outbox, settings, clock, evidence=state.evidence)
     try:
         server = OutboxServer(outbox, state.outbox_socket, clock, settings.max_connections)
@@ -68,11 +80,22 @@ def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
     gc.collect()
     gc.freeze()  # what was imported lives as long as the process: the collector need not walk through it again
     _say_ready()
-    signal.sigwait(_SIGNALS)
+    while signal.sigtimedwait(_SIGNALS, BEAT_S) is None:
+        if slot is not None:
+            _beat(slot, outbox, clock)
     outbox.drain()
     server.stop()
     outbox.close()
     return 0
+
+
+def _beat(slot: SlotWriter, outbox: Outbox, clock: SystemClock) -> None:
+    near_full = Condition.QUEUE_NEAR_FULL.mask
+    try:
+        evaluated, tripped = near_full, near_full if outbox.fill() >= NEAR_FULL else 0
+    except OutboxError:  # it is alive and cannot say: what nobody evaluated counts as tripped
+        evaluated = tripped = 0
+    slot.finished("look", None, clock.monotonic_ns() + int(DEADLINE_S * NS_PER_S), evaluated, tripped)
 
 
 def _say_ready() -> None:

@@ -322,6 +322,10 @@ class Outbox:
         """Everything that an operator asks about the outbox."""
         return self._read(lambda tx: read_status(tx, self._engine, self._directory))
 
+    def fill(self) -> float:
+        """Share of the quota that queued events take. The writer answers: an answer also says that it is alive."""
+        return self._read(lambda tx: self._engine.total_books().bytes / tx.settings.quota_bytes)
+
     # ---- life
 
     def upkeep_now(self) -> None:

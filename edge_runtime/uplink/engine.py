@@ -193,6 +193,7 @@ class Uplink:
             self._take_in(self._wait_s())
             self._work(self._clock.monotonic_ns())
             self._tell_line()
+            self._hands.turned(self.online)
         self._say_goodbye()
         self._watcher.stop()
 

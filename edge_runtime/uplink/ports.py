@@ -96,6 +96,10 @@ def _refuse(command: Command) -> CommandAnswer:
     return CommandAnswer(done=False, text=f"this device does not take {command.kind.value}")
 
 
+def _nothing(_online: bool) -> None:  # noqa: FBT001 - as the port
+    pass
+
+
 def _tell_nobody(_online: bool, _why: str | None, _renewal: str | None) -> None:  # noqa: FBT001 - as the port
     pass
 
@@ -111,6 +115,7 @@ class Hands:
         renew: renews the certificate; raises an error of the project where that failed.
         degraded: further sentences for health.
         line: told on a change whether the server answers, why not, and why the certificate could not be renewed.
+        turned: called after each turn of the uplink's loop, every 5 s at least, with whether the server answers.
     """
 
     review: Callable[[Command], CommandAnswer] = _refuse
@@ -119,3 +124,4 @@ class Hands:
     renew: Callable[[], LinkIdentity] | None = None
     degraded: Callable[[], tuple[str, ...]] = tuple
     line: Callable[[bool, str | None, str | None], object] = _tell_nobody
+    turned: Callable[[bool], object] = _nothing
