@@ -17,6 +17,7 @@ from edge_runtime.config.base import (
 from edge_runtime.config.camera import CameraConfig, PrivacyMask, TrackingConfig
 from edge_runtime.config.checks import cross_checks
 from edge_runtime.config.delivery import DeliveryConfig
+from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.output import EventsConfig, EvidenceConfig
 from edge_runtime.config.problem import format_location
 
@@ -27,6 +28,7 @@ __all__ = [
     "DeviceProfile",
     "EventsConfig",
     "EvidenceConfig",
+    "GuardConfig",
     "LoggingConfig",
     "ModelConfig",
     "NodeConfig",
@@ -120,6 +122,7 @@ class NodeConfig(ConfigModel):
         events: where events go.
         evidence: the ring of crops on disk; rules with `evidence: true` need it.
         delivery: how events leave the device; without it they stay.
+        guard: what holds the permission to move and watches the device's processes.
         logging: logs on stderr.
     """
 
@@ -130,6 +133,7 @@ class NodeConfig(ConfigModel):
     events: EventsConfig = EventsConfig()
     evidence: EvidenceConfig | None = None
     delivery: DeliveryConfig | None = None
+    guard: GuardConfig | None = None
     logging: LoggingConfig = LoggingConfig()
 
     @model_validator(mode="after")

@@ -1,0 +1,45 @@
+"""What holds the permission to move, and watches the processes of a device whether it moves or not.
+
+A device whose configuration has this section, or one about delivery, runs under the guard. Without a `profile` the
+device is taken for one that cannot move, such as a camera on a wall: then nothing latches.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from edge_runtime.config.base import ConfigModel, Flag, Integer, Name, Text
+
+PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class HardwareWatchdogConfig(ConfigModel):
+    """A watchdog of the machine, which reboots it when the guard no longer feeds it.
+
+    Attributes:
+        device: its file.
+        timeout: seconds until it reboots; longer than the longest stall of the service manager. Hardware may round it.
+    """
+
+    device: Text = "/dev/watchdog"
+    timeout: Annotated[Integer, Field(ge=1, le=3600)] = 30
+
+
+class GuardConfig(ConfigModel):
+    """The guard.
+
+    Attributes:
+        profile: file of the body's profile, YAML or JSON, relative to the configuration file: which conditions count
+            and how, its modes, its stopping distance. Without one the body cannot move.
+        motion_gate: file of the motion gate's settings, YAML or JSON; without one there is no motion gate.
+        keys: Ed25519 public keys, 64 hexadecimal digits, of those who may acknowledge a latch, by name;
+            `edge-runtime guard key new` makes one.
+        hardware_watchdog: fed by the guard while all is well enough; none without it.
+        real_time: ask for SCHED_FIFO and locked memory. What was not given is said at the start and in the status.
+    """
+
+    profile: Text | None = None
+    motion_gate: Text | None = None
+    keys: Annotated[dict[Name, PublicKey], Field(max_length=16)] = {}
+    hardware_watchdog: HardwareWatchdogConfig | None = None
+    real_time: Flag = True
