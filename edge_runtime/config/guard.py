@@ -18,7 +18,7 @@ class HardwareWatchdogConfig(ConfigModel):
 
     Attributes:
         device: its file.
-        timeout: seconds until it reboots; longer than the longest stall of the service manager. Hardware may round it.
+        timeout: seconds until it reboots; longer than the service manager's longest stall. Hardware may round it.
     """
 
     device: Text = "/dev/watchdog"
@@ -29,8 +29,8 @@ class GuardConfig(ConfigModel):
     """The guard.
 
     Attributes:
-        profile: file of the body's profile, YAML or JSON, relative to the configuration file: which conditions count
-            and how, its modes, its stopping distance. Without one the body cannot move.
+        profile: file of the body's profile, YAML or JSON, relative to the configuration file: which conditions
+            count and how, its modes, its stopping distance. Without one the body cannot move.
         motion_gate: file of the motion gate's settings, YAML or JSON; without one there is no motion gate.
         keys: Ed25519 public keys, 64 hexadecimal digits, of those who may acknowledge a latch, by name;
             `edge-runtime guard key new` makes one.
@@ -40,6 +40,6 @@ class GuardConfig(ConfigModel):
 
     profile: Text | None = None
     motion_gate: Text | None = None
-    keys: Annotated[dict[Name, PublicKey], Field(max_length=16)] = {}
+    keys: Annotated[dict[Name, PublicKey], Field(default_factory=dict, max_length=16)]
     hardware_watchdog: HardwareWatchdogConfig | None = None
     real_time: Flag = True

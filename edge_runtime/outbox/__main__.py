@@ -1,7 +1,7 @@
 """The outbox's process: `python -m edge_runtime.outbox --state DIR [--settings JSON]`.
 
-Prints `ready` once it listens. Under a guard it beats after each look at the queue. The writer answers that look, so
-that one which hangs in the disk is seen. SIGTERM and SIGINT end it cleanly; SIGKILL loses nothing that was
+Prints `ready` once it listens. Under a guard it beats after each look at the queue. The writer answers that look,
+so that one which hangs in the disk is seen. SIGTERM and SIGINT end it cleanly; SIGKILL loses nothing that was
 acknowledged.
 Exit codes: 0 ended cleanly, 1 it could not own or serve the outbox, 2 its arguments cannot be used.
 """
