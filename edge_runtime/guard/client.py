@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.control import LARGEST_ANSWER
@@ -42,6 +42,29 @@ def launch(settings: Mapping[str, object], **options: Any) -> "subprocess.Popen[
     with os.fdopen(writing, "wb") as file:
         file.write(json.dumps(settings).encode())
     return process
+
+
+def become(settings: Mapping[str, object]) -> NoReturn:
+    """Turn this process into a guard: it keeps its process id, its environment and its standard streams.
+
+    Nothing that is still buffered is lost, and no other thread may run.
+
+    Args:
+        settings: as `settings.parse` reads them.
+
+    Raises:
+        OSError: it cannot be started; this process is as before.
+    """
+    fd = os.memfd_create("edge-guard-settings", 0)  # inheritable; unlike a pipe it holds all of it
+    try:
+        os.write(fd, json.dumps(settings).encode())
+        os.lseek(fd, 0, os.SEEK_SET)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        command = [sys.executable, "-m", "edge_runtime.guard", "--settings-fd", str(fd)]
+        os.execve(sys.executable, command, os.environ)  # noqa: S606 - our own interpreter and module
+    finally:
+        os.close(fd)
 
 
 def ask(path: Path, request: Mapping[str, object], wait_s: float = 2.0) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError
@@ -17,7 +18,19 @@ LARGEST_HANDED = 1 << 15
 """Bytes of JSON for one process: what a pipe holds, so that writing it never waits."""
 
 _NS_PER_MS = 1_000_000
+_LONGEST_MS = 3_600_000
 _LONGEST_PATH = 107  # of a Unix socket
+
+
+class Ends(str, Enum):
+    """Which end of a process ends the whole run."""
+
+    NEVER = "never"
+    """It is started again, whatever it ended with."""
+    DONE = "done"
+    """With exit code 0 its work is done; with 2 before it ever beat, it cannot work as it is set up."""
+    ALWAYS = "always"
+    """Any end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +41,17 @@ class Row:
         name: of its slot, at most 15 characters.
         command: program and arguments.
         after: rows that must have beaten before it is started.
-        start_ns: from its start to its first beat.
+        start_ns: from its start, or from the last sign of progress that it gave while starting, to its first beat.
+        start_longest_ns: from its start to its first beat, whatever progress it makes.
         longest_ns: between two beats, whatever deadline it gives itself.
+        stop_ns: from being asked to end to being killed.
         restarts: how often it may be started again within `window_ns`; once more is a crash loop.
         window_ns: see `restarts`.
         backoff_ns: the longest pause before it is started again; the first is a tenth of it.
+        critical: what befalls it is a condition. One that is not is started again for ever; what it evaluates is
+            not evaluated meanwhile.
+        ends: which end of it ends the whole run, with its exit code.
+        ring: it is handed the flight ring.
         settings: JSON that it is handed by a descriptor, with `--settings-fd N` after its arguments; empty: none.
         lives_on: it is not told to die with the guard: the motion gate, which closes by itself.
     """
@@ -41,10 +60,15 @@ class Row:
     command: tuple[str, ...]
     after: tuple[str, ...]
     start_ns: int
+    start_longest_ns: int
     longest_ns: int
+    stop_ns: int
     restarts: int
     window_ns: int
     backoff_ns: int
+    critical: bool
+    ends: Ends
+    ring: bool
     settings: bytes
     lives_on: bool
 
@@ -63,6 +87,7 @@ class Settings:
         configuration: the file from which all this was compiled, and its SHA-256; None where it is no file.
         hardware: path and time-out in seconds of a hardware watchdog; None where none is used.
         real_time: whether to ask for SCHED_FIFO and locked memory.
+        arms_itself: in STANDBY it needs no request to arm; only for a body that cannot travel.
     """
 
     device: str
@@ -74,6 +99,7 @@ class Settings:
     configuration: tuple[Path, str] | None
     hardware: tuple[Path, int] | None
     real_time: bool
+    arms_itself: bool
 
 
 def read(fd: int) -> Settings:
@@ -106,12 +132,18 @@ def parse(data: bytes) -> Settings:
     )
     keys = {name: _key(value, name) for name, value in _mapping(top.take("keys"), "keys").items()}
     compiled, watchdog = top.take("configuration"), top.take("hardware_watchdog")
-    real_time = top.flag("real_time")
+    real_time, arms_itself = top.flag("real_time"), top.flag("arms_itself")
     top.end()
     configuration = None if compiled is None else _configuration(JsonObject(compiled, "configuration"))
     hardware = None if watchdog is None else _hardware(JsonObject(watchdog, "hardware_watchdog"))
     _check_table(rows)
-    return Settings(device, directory, control, profile, rows, keys, configuration, hardware, real_time)
+    if arms_itself and (profile.stopping.travels or any(row.lives_on for row in rows)):
+        raise ConfigError(
+            "settings.arms_itself: only where nothing can move: a still body without a motion gate"
+        )
+    return Settings(
+        device, directory, control, profile, rows, keys, configuration, hardware, real_time, arms_itself
+    )
 
 
 def require_safe(settings: Settings, *, realtime: bool) -> None:
@@ -129,15 +161,21 @@ def require_safe(settings: Settings, *, realtime: bool) -> None:
 
 
 def _row(part: JsonObject) -> Row:
+    start_ms = part.whole("start_ms", 1, _LONGEST_MS)
     row = Row(
         name=part.text("name", 15),
         command=part.texts("command", 64),
         after=part.texts("after", MAX_SLOTS),
-        start_ns=part.whole("start_ms", 1, 3_600_000) * _NS_PER_MS,
-        longest_ns=part.whole("longest_ms", 1, 3_600_000) * _NS_PER_MS,
+        start_ns=start_ms * _NS_PER_MS,
+        start_longest_ns=_start_longest_ms(part, start_ms) * _NS_PER_MS,
+        longest_ns=part.whole("longest_ms", 1, _LONGEST_MS) * _NS_PER_MS,
+        stop_ns=part.whole("stop_ms", 1, _LONGEST_MS) * _NS_PER_MS,
         restarts=part.whole("restarts", 0, 1000),
         window_ns=part.whole("window_ms", 1, 86_400_000) * _NS_PER_MS,
-        backoff_ns=part.whole("backoff_ms", 1, 3_600_000) * _NS_PER_MS,
+        backoff_ns=part.whole("backoff_ms", 1, _LONGEST_MS) * _NS_PER_MS,
+        critical=part.flag("critical"),
+        ends=_ends(part),
+        ring=part.flag("ring"),
         settings=_handed(part.take("settings"), part.place),
         lives_on=part.flag("lives_on"),
     )
@@ -145,6 +183,20 @@ def _row(part: JsonObject) -> Row:
     if not row.command:
         raise ConfigError(f"{part.place}.command: empty")
     return row
+
+
+def _start_longest_ms(part: JsonObject, start_ms: int) -> int:
+    """The one setting that may be left out: ten times `start_ms`."""
+    if not part.has("start_longest_ms"):
+        return 10 * start_ms
+    return part.whole("start_longest_ms", start_ms, 10 * _LONGEST_MS)
+
+
+def _ends(part: JsonObject) -> Ends:
+    word = part.text("ends", 10)
+    if word not in [ends.value for ends in Ends]:
+        raise ConfigError(f"{part.place}.ends: not one of {', '.join(ends.value for ends in Ends)}")
+    return Ends(word)
 
 
 def _handed(value: object, place: str) -> bytes:

@@ -68,6 +68,10 @@ class JsonObject:
         self._left: dict[str, object] = dict(value)
         self.place = place
 
+    def has(self, key: str) -> bool:
+        """Whether there is such a key that was not taken yet."""
+        return key in self._left
+
     def take(self, key: str) -> object:
         """The value of a key, whatever it is."""
         if key not in self._left:

@@ -9,6 +9,8 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -216,6 +218,33 @@ def test_a_worker_that_always_ends_is_given_up_and_locks_out(make: Callable[...,
         assert "crash_loop" in status["latch"]["causes"]
         worker = guard.status()["workers"][0]
         assert (worker["phase"], worker["starts"], worker["last_exit"]) == ("given_up", 4, 1)
+
+
+def test_a_process_becomes_the_guard_and_keeps_its_id(
+    tmp_path: Path, make: Callable[..., GuardProcess]
+) -> None:
+    guard = make()
+    code = (
+        "import json, sys; from edge_runtime.guard.client import become; print('before', end=''); "
+        "become(json.load(open(sys.argv[1])))"
+    )
+    file = tmp_path / "settings.json"
+    # more than a pipe holds
+    keys = {f"person {number}": "0f" * 32 for number in range(2000)}
+    file.write_text(json.dumps(guard.settings() | {"keys": keys}))
+    assert file.stat().st_size > 1 << 17
+    guard.process = subprocess.Popen(
+        [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with guarded(guard, started=True):
+        guard.reach("STANDBY")
+        assert psutil.Process(guard.process.pid).cmdline()[2] == "edge_runtime.guard"
+        worker = psutil.Process(guard.pid("perception"))
+        assert worker.ppid() == guard.process.pid
+        assert guard.process.stdout is not None
+        assert guard.process.stdout.read(6) == b"before"
+        guard.process.stdout.close()
+        assert guard.end() == 0
 
 
 def test_what_is_no_request_is_answered_in_a_sentence(make: Callable[..., GuardProcess]) -> None:

@@ -36,6 +36,10 @@ def worker_row(
         "backoff_ms": 1000,
         "settings": None,
         "lives_on": False,
+        "critical": True,
+        "ends": "never",
+        "ring": False,
+        "stop_ms": 5000,
     }
 
 
@@ -62,9 +66,9 @@ class GuardProcess:
     changes: dict[str, object] = field(default_factory=dict)
     process: "subprocess.Popen[bytes] | None" = None
 
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        settings: dict[str, object] = {
+    def settings(self) -> dict[str, object]:
+        """What it is told."""
+        return {
             "device": "robot-1",
             "directory": str(self.folder),
             "control": str(self.folder / "control"),
@@ -74,8 +78,12 @@ class GuardProcess:
             "configuration": self.configuration,
             "hardware_watchdog": None,
             "real_time": self.real_time,
+            "arms_itself": False,
         } | self.changes
-        self.process = launch(settings, stderr=subprocess.PIPE)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.process = launch(self.settings(), stderr=subprocess.PIPE)
         self.wait(lambda _: True)
 
     def ask(self, **request: object) -> dict[str, Any] | None:
@@ -149,10 +157,13 @@ class GuardProcess:
 
 
 @contextlib.contextmanager
-def guarded(guard: GuardProcess) -> Iterator[GuardProcess]:
-    """Starts it, and leaves nothing behind."""
+def guarded(guard: GuardProcess, *, started: bool = False) -> Iterator[GuardProcess]:
+    """Starts it, if the test did not, and leaves nothing behind."""
     try:
-        guard.start()
+        if started:
+            guard.wait(lambda _: True)
+        else:
+            guard.start()
         yield guard
     finally:
         guard.close()

@@ -126,6 +126,7 @@ class Bench:
             "configuration": None,
             "hardware_watchdog": None,
             "real_time": self._real_time,
+            "arms_itself": False,
         }
         # What it starts outlives it and would hold whoever reads our output.
         self._process = launch(settings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -264,6 +265,10 @@ def _row(name: str, command: list[str]) -> dict[str, Any]:
         "backoff_ms": 1,
         "settings": None,
         "lives_on": False,
+        "critical": True,
+        "ends": "never",
+        "ring": False,
+        "stop_ms": 5000,
     }
 
 
