@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from edge_runtime.config.base import ConfigModel, Flag, Integer, Name, Text
+from edge_runtime.config.governor import GovernorConfig
 
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -36,6 +37,7 @@ class GuardConfig(ConfigModel):
             `edge-runtime guard key new` makes one.
         hardware_watchdog: fed by the guard while all is well enough; none without it.
         real_time: ask for SCHED_FIFO and locked memory. What was not given is said at the start and in the status.
+        governor: leaves frames out before heat makes the hardware slow.
     """
 
     profile: Text | None = None
@@ -43,3 +45,4 @@ class GuardConfig(ConfigModel):
     keys: Annotated[dict[Name, PublicKey], Field(default_factory=dict, max_length=16)]
     hardware_watchdog: HardwareWatchdogConfig | None = None
     real_time: Flag = True
+    governor: GovernorConfig = GovernorConfig()
