@@ -7,7 +7,7 @@ places and with an exception where a board has none; the tests hold these reader
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,9 +134,11 @@ def read_memory(files: SysFiles) -> MemoryState:
     return MemoryState(size("MemTotal"), size("MemAvailable"), size("SwapTotal"), size("SwapFree"))
 
 
-def read_pressure(files: SysFiles) -> Mapping[str, Pressure]:
+def read_pressure(
+    files: SysFiles, resources: Sequence[str] = ("cpu", "memory", "io")
+) -> Mapping[str, Pressure]:
     """PSI of processors, memory and disks; unknown where the kernel was built without it."""
-    return {name: _pressure(files.text(f"/proc/pressure/{name}")) for name in ("cpu", "memory", "io")}
+    return {name: _pressure(files.text(f"/proc/pressure/{name}")) for name in resources}
 
 
 def _pressure(found: Reading[str]) -> Pressure:
@@ -169,13 +171,47 @@ def read_disk(folder: Path) -> Disk:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """Where a temperature is read, and what the kernel says of it; none of this changes while the device runs.
+
+    Attributes:
+        path: of the file with the temperature.
+        throttles_at, critical_at: as in `Zone`.
+    """
+
+    path: str
+    throttles_at: Reading[float]
+    critical_at: Reading[float]
+
+
 def read_temperatures(files: SysFiles) -> Mapping[str, Zone]:
     """Thermal zones by type, then sensors of hwmon that are no zone's mirror (`coretemp.Package id 0`)."""
-    zones: dict[str, Zone] = {}
+    return {name: _measured(files, sensor) for name, sensor in _sensors(files)}
+
+
+def find_sensors(files: SysFiles) -> Mapping[str, Sensor]:
+    """Where temperatures are read, by the names of `read_temperatures`."""
+    return dict(_sensors(files))
+
+
+def measure(files: SysFiles, sensors: Mapping[str, Sensor]) -> Mapping[str, Zone]:
+    """What sensors found before measure now: a tenth of the files that finding them takes."""
+    return {name: _measured(files, sensor) for name, sensor in sensors.items()}
+
+
+def _measured(files: SysFiles, sensor: Sensor) -> Zone:
+    return Zone(_celsius(files.integer(sensor.path)), sensor.throttles_at, sensor.critical_at)
+
+
+def _sensors(files: SysFiles) -> Iterator[tuple[str, Sensor]]:
+    # one by one, so that a look whose time runs out has measured those it has found
+    names: dict[str, str] = {}
     for entry in files.names(THERMAL, r"thermal_zone\d+"):
-        name = files.text(f"{THERMAL}/{entry}/type").value or entry
-        zones[distinct_name(zones, name[:60])] = _zone(files, f"{THERMAL}/{entry}")
-    mirrored = {name.replace("-", "_") for name in zones}
+        name = distinct_name(names, (files.text(f"{THERMAL}/{entry}/type").value or entry)[:60])
+        names[name] = entry
+        yield name, _zone(files, f"{THERMAL}/{entry}")
+    mirrored = {name.replace("-", "_") for name in names}
     for entry in files.names(HWMON, r"hwmon\d+"):
         chip = files.text(f"{HWMON}/{entry}/name").value or entry
         if chip.replace("-", "_") in mirrored:  # the kernel shows each zone a second time as hwmon
@@ -183,15 +219,13 @@ def read_temperatures(files: SysFiles) -> Mapping[str, Zone]:
         for sensor in files.names(f"{HWMON}/{entry}", r"temp\d+_input"):
             path = f"{HWMON}/{entry}/{sensor.removesuffix('_input')}"
             label = files.text(f"{path}_label").value or sensor.removesuffix("_input")
-            zones[distinct_name(zones, f"{chip}.{label}"[:60])] = Zone(
-                _celsius(files.integer(f"{path}_input")),
-                unknown("hwmon does not say"),
-                _celsius(files.integer(f"{path}_crit")),
-            )
-    return zones
+            name = distinct_name(names, f"{chip}.{label}"[:60])
+            names[name] = entry
+            critical_at = _celsius(files.integer(f"{path}_crit"))
+            yield name, Sensor(f"{path}_input", unknown("hwmon does not say"), critical_at)
 
 
-def _zone(files: SysFiles, path: str) -> Zone:
+def _zone(files: SysFiles, path: str) -> Sensor:
     throttles: list[float] = []
     critical: list[float] = []
     slowing = _slowing_trips(files, path)
@@ -208,8 +242,8 @@ def _zone(files: SysFiles, path: str) -> Zone:
             elif slowing is None or number in slowing:
                 throttles.append(celsius)
     none = "the zone has no such trip point"
-    return Zone(
-        _celsius(files.integer(f"{path}/temp")),
+    return Sensor(
+        f"{path}/temp",
         Reading(min(throttles)) if throttles else unknown(none),
         Reading(min(critical)) if critical else unknown(none),
     )

@@ -1,0 +1,128 @@
+"""What the monitor looks at beside the cameras: heat, disk, memory, clock, batteries, pose and map.
+
+All times are in seconds. A bound of zero is refused: it would have nothing ever count as fresh, or as too old.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from edge_runtime.config.base import ConfigModel, Fraction, Integer, Name, PositiveSeconds, Real
+from edge_runtime.protocol import DataClass
+
+MIB = 1024 * 1024
+
+Degrees = Annotated[Real, Field(ge=20, le=150)]
+Volts = Annotated[Real, Field(gt=0, le=1000)]
+PositiveFraction = Annotated[Fraction, Field(gt=0)]
+Supply = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")]
+
+
+class BatteryConfig(ConfigModel):
+    """One battery. A reading that vanishes, or repeats while the battery drains, is a condition of its own.
+
+    Attributes:
+        supply: its name below /sys/class/power_supply; without one an adapter reports it by the battery's name.
+        low, critical: charge from which on it is low, or below what a stop needs.
+        low_volts, critical_volts: the same by voltage, for a battery whose charge nobody knows.
+        max_age: an adapter's report that is older is a missing one.
+        frozen_after: after so long with the same raw reading, while it is not charged, the reading is frozen. Of a
+            gauge that knows no voltage, longer than one of its steps lasts.
+    """
+
+    supply: Supply | None = None
+    low: PositiveFraction = 0.2
+    critical: PositiveFraction = 0.1
+    low_volts: Volts | None = None
+    critical_volts: Volts | None = None
+    max_age: PositiveSeconds = 5.0
+    frozen_after: PositiveSeconds = 120.0
+
+    @model_validator(mode="after")
+    def _low_comes_first(self) -> "BatteryConfig":
+        if self.critical >= self.low:
+            raise ValueError("critical must be less than low")
+        if None not in (self.low_volts, self.critical_volts):
+            assert self.low_volts is not None
+            assert self.critical_volts is not None
+            if self.critical_volts >= self.low_volts:
+                raise ValueError("critical_volts must be less than low_volts")
+        return self
+
+
+class PoseConfig(ConfigModel):
+    """The pose, as an adapter reports it.
+
+    Attributes:
+        max_age: a pose whose measurements are older is stale.
+        max_spread: in metres; a pose that is less certain counts as stale too.
+    """
+
+    max_age: PositiveSeconds = 0.5
+    max_spread: Annotated[Real, Field(gt=0, le=1000)] = 0.5
+
+
+class MapConfig(ConfigModel):
+    """The map, as an adapter reports it.
+
+    Attributes:
+        max_age: a map that was built longer ago is stale.
+    """
+
+    max_age: PositiveSeconds
+
+
+class RecorderConfig(ConfigModel):
+    """The flight recorder: states and measurements on disk, the oldest dropped.
+
+    Attributes:
+        bytes: all of it.
+        sync: what a power cut may cost of measurements; a change of state is on the disk at once.
+    """
+
+    bytes: Annotated[Integer, Field(ge=256 * 1024, le=1 << 30)] = 8 * MIB
+    sync: Annotated[Real, Field(ge=1, le=3600)] = 5.0
+
+
+class MonitorConfig(ConfigModel):
+    """What the device runs on, and where the body is.
+
+    Attributes:
+        temperature: `none` for a machine that has no sensor, such as a virtual one; elsewhere no reading at all is
+            a condition.
+        hot, critical: degrees Celsius from which on the processor is hot, or about to switch itself off; without
+            them each sensor's own limits count, less a margin.
+        hot_margin, critical_margin: degrees below a sensor's own limits.
+        disk_free: share of a disk that has to be free, of the one with the state and of the one with evidence.
+        disk_free_bytes: what has to be free at least, whatever the share says.
+        memory_available: share of memory that has to be available.
+        memory_pressure: share of the last ten seconds in which all work waited for memory, from which on memory is
+            short.
+        clock_step: seconds by which the wall clock may move against the clock that nobody sets.
+        batteries: by name; each one has to give a reading. A body without any leaves this empty.
+        pose, map: only of a body that has them.
+        data_class: of the events about changes of the guard's state.
+        recorder: the flight recorder.
+    """
+
+    temperature: Literal["expected", "none"] = "expected"
+    hot: Degrees | None = None
+    critical: Degrees | None = None
+    hot_margin: Annotated[Real, Field(ge=0, le=50)] = 5.0
+    critical_margin: Annotated[Real, Field(ge=0, le=50)] = 3.0
+    disk_free: Fraction = 0.02
+    disk_free_bytes: Annotated[Integer, Field(ge=0, le=1 << 50)] = 256 * MIB
+    memory_available: Fraction = 0.08
+    memory_pressure: PositiveFraction = 0.2
+    clock_step: Annotated[Real, Field(ge=0.01, le=3600)] = 0.5
+    batteries: Annotated[dict[Name, BatteryConfig], Field(default_factory=dict, max_length=8)]
+    pose: PoseConfig | None = None
+    map: MapConfig | None = None
+    data_class: DataClass = DataClass.INTERNAL
+    recorder: RecorderConfig = RecorderConfig()
+
+    @model_validator(mode="after")
+    def _hot_comes_first(self) -> "MonitorConfig":
+        if self.hot is not None and self.critical is not None and self.hot >= self.critical:
+            raise ValueError("hot must be less than critical")
+        return self
