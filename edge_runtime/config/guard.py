@@ -10,6 +10,7 @@ from pydantic import Field
 
 from edge_runtime.config.base import ConfigModel, Flag, Integer, Name, Text
 from edge_runtime.config.governor import GovernorConfig
+from edge_runtime.config.monitor import MonitorConfig
 
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -37,12 +38,14 @@ class GuardConfig(ConfigModel):
             `edge-runtime guard key new` makes one.
         hardware_watchdog: fed by the guard while all is well enough; none without it.
         real_time: ask for SCHED_FIFO and locked memory. What was not given is said at the start and in the status.
+        monitor: what is looked at beside the cameras: heat, disk, memory, clock, batteries, pose and map.
         governor: leaves frames out before heat makes the hardware slow.
     """
 
     profile: Text | None = None
     motion_gate: Text | None = None
-    keys: Annotated[dict[Name, PublicKey], Field(default_factory=dict, max_length=16)]
+    keys: dict[Name, PublicKey] = Field(default_factory=dict, max_length=16)
     hardware_watchdog: HardwareWatchdogConfig | None = None
     real_time: Flag = True
+    monitor: Annotated[MonitorConfig, Field(default_factory=MonitorConfig)]
     governor: GovernorConfig = GovernorConfig()

@@ -23,8 +23,10 @@ class BatteryConfig(ConfigModel):
 
     Attributes:
         supply: its name below /sys/class/power_supply; without one an adapter reports it by the battery's name.
-        low, critical: charge from which on it is low, or below what a stop needs.
-        low_volts, critical_volts: the same by voltage, for a battery whose charge nobody knows.
+        low: charge from which on it is low, 0 to 1.
+        critical: charge that is below what a stop needs.
+        low_volts: voltage from which on it is low, for a battery whose charge nobody knows.
+        critical_volts: voltage that is below what a stop needs.
         max_age: an adapter's report that is older is a missing one.
         frozen_after: after so long with the same raw reading, while it is not charged, the reading is frozen. Of a
             gauge that knows no voltage, longer than one of its steps lasts.
@@ -42,11 +44,9 @@ class BatteryConfig(ConfigModel):
     def _low_comes_first(self) -> "BatteryConfig":
         if self.critical >= self.low:
             raise ValueError("critical must be less than low")
-        if None not in (self.low_volts, self.critical_volts):
-            assert self.low_volts is not None
-            assert self.critical_volts is not None
-            if self.critical_volts >= self.low_volts:
-                raise ValueError("critical_volts must be less than low_volts")
+        volts = (self.critical_volts, self.low_volts)
+        if volts[0] is not None and volts[1] is not None and volts[0] >= volts[1]:
+            raise ValueError("critical_volts must be less than low_volts")
         return self
 
 
@@ -90,9 +90,11 @@ class MonitorConfig(ConfigModel):
     Attributes:
         temperature: `none` for a machine that has no sensor, such as a virtual one; elsewhere no reading at all is
             a condition.
-        hot, critical: degrees Celsius from which on the processor is hot, or about to switch itself off; without
-            them each sensor's own limits count, less a margin.
-        hot_margin, critical_margin: degrees below a sensor's own limits.
+        hot: degrees Celsius from which on the processor is hot; without it each sensor's own limit counts, less a
+            margin.
+        critical: degrees Celsius from which on it is about to switch itself off; without it as above.
+        hot_margin: degrees below the point at which a sensor's part is slowed down.
+        critical_margin: degrees below the point at which it is switched off.
         disk_free: share of a disk that has to be free, of the one with the state and of the one with evidence.
         disk_free_bytes: what has to be free at least, whatever the share says.
         memory_available: share of memory that has to be available.
@@ -100,7 +102,8 @@ class MonitorConfig(ConfigModel):
             short.
         clock_step: seconds by which the wall clock may move against the clock that nobody sets.
         batteries: by name; each one has to give a reading. A body without any leaves this empty.
-        pose, map: only of a body that has them.
+        pose: only of a body that has one.
+        map: only of a body that has one.
         data_class: of the events about changes of the guard's state.
         recorder: the flight recorder.
     """

@@ -8,7 +8,7 @@ from edge_runtime.health.battery import Battery, read_batteries, read_battery
 from edge_runtime.health.sysfiles import SysFiles
 from tests.rigs.boards import Board, FixedClock
 
-USUAL = {
+USUAL: dict[str, str | int | None] = {
     "type": "Battery",
     "present": 1,
     "status": "Discharging",
