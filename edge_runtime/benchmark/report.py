@@ -14,7 +14,8 @@ from edge_runtime.benchmark.recordings import only_model
 from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.config import LoadedConfig
 from edge_runtime.errors import SourceError
-from edge_runtime.node import Node, ReadyModel, load_models
+from edge_runtime.node.models import ReadyModel, load_models
+from edge_runtime.node.node import Node
 from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline import StageSummary, StageTimes, choose_execution, usable_cores

@@ -10,7 +10,8 @@ from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.config import LoadedConfig
 from edge_runtime.health import HealthReader, Reading, read_health
 from edge_runtime.health.sustained import SustainedRate, shortest_deadline_s, sustained_rate
-from edge_runtime.node import Node, load_models
+from edge_runtime.node.models import load_models
+from edge_runtime.node.node import Node
 from edge_runtime.perception.pipeline import usable_cores
 
 _FIRST_FRAMES = 32

@@ -17,7 +17,8 @@ from rich.text import Text
 from edge_runtime.cli.summary import bar, by_cause, print_summary, state_style
 
 if TYPE_CHECKING:
-    from edge_runtime.node import CameraSnapshot, Node, RunSnapshot
+    from edge_runtime.node.node import Node
+    from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
 
 __all__ = ["LiveView", "live_screen", "live_view", "print_summary"]
 

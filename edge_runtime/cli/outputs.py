@@ -12,8 +12,8 @@ from edge_runtime.errors import ConfigError
 from edge_runtime.protocol import DecisionKind
 
 if TYPE_CHECKING:
-    from edge_runtime.node import RunSnapshot
     from edge_runtime.node.delivery import DeliverySnapshot
+    from edge_runtime.node.snapshot import RunSnapshot
 
 
 def refuse_collisions(config: Path, outputs: Mapping[str, str | Path | None]) -> None:

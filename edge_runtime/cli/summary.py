@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from edge_runtime.node import CameraSnapshot, RunSnapshot
     from edge_runtime.node.delivery import DeliverySnapshot
+    from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
 
 _ENDLESS = 2000
 _BAR_WIDTH = 18

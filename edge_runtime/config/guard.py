@@ -47,5 +47,5 @@ class GuardConfig(ConfigModel):
     keys: dict[Name, PublicKey] = Field(default_factory=dict, max_length=16)
     hardware_watchdog: HardwareWatchdogConfig | None = None
     real_time: Flag = True
-    monitor: Annotated[MonitorConfig, Field(default_factory=MonitorConfig)]
+    monitor: MonitorConfig = MonitorConfig()
     governor: GovernorConfig = GovernorConfig()

@@ -136,6 +136,11 @@ class NodeConfig(ConfigModel):
     guard: GuardConfig | None = None
     logging: LoggingConfig = LoggingConfig()
 
+    @property
+    def is_device(self) -> bool:
+        """Whether it is about a device, which runs under the guard, and not only about a run of cameras."""
+        return self.delivery is not None or self.guard is not None
+
     @model_validator(mode="after")
     def _fits_together(self, info: ValidationInfo) -> "NodeConfig":
         # The loader runs these checks itself, on the file's own data: it locates and lists them all.

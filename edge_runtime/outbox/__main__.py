@@ -1,8 +1,8 @@
 """The outbox's process: `python -m edge_runtime.outbox --state DIR [--settings JSON]`.
 
-Prints `ready` once it listens. Under a guard it beats after each look at the queue. The writer answers that look,
-so that one which hangs in the disk is seen. SIGTERM and SIGINT end it cleanly; SIGKILL loses nothing that was
-acknowledged.
+Prints `ready` once it listens. Under a guard it beats instead, after each look at the queue; the writer answers
+that look, so that one which hangs in the disk is seen. SIGTERM and SIGINT end it cleanly; SIGKILL loses nothing
+that was acknowledged.
 Exit codes: 0 ended cleanly, 1 it could not own or serve the outbox, 2 its arguments cannot be used.
 """
 
@@ -80,7 +80,8 @@ def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
         get_logger().warning("outbox not healthy", why=sentence)
     gc.collect()
     gc.freeze()  # what was imported lives as long as the process: the collector need not walk through it again
-    _say_ready()
+    if slot is None:
+        _say_ready()
     while signal.sigtimedwait(_SIGNALS, BEAT_S) is None:
         if slot is not None:
             _beat(slot, outbox, clock)

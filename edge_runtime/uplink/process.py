@@ -31,6 +31,8 @@ def run(
     identity: LinkIdentity,
     hands: Hands | None = None,
     clock: Clock | None = None,
+    *,
+    announce: bool = True,
 ) -> int:
     """Work until SIGTERM or SIGINT. Call it from the main thread, before other threads are started.
 
@@ -40,6 +42,7 @@ def run(
         identity: who this device is.
         hands: what the composition hands in.
         clock: time.
+        announce: print the ready line.
 
     Returns:
         The process's exit code.
@@ -77,7 +80,8 @@ def run(
     )
     threading.Thread(target=_stop_when_told, args=(uplink, told), name="uplink-signals", daemon=True).start()
     evidence.start()
-    _say_ready()
+    if announce:
+        _say_ready()
     try:
         uplink.run()
     except TooManyHanging:

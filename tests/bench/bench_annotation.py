@@ -13,7 +13,7 @@ from edge_runtime.annotation import Annotator, VideoWriter
 from edge_runtime.cli.live import live_screen
 from edge_runtime.config.node import PrivacyMask
 from edge_runtime.config.rules import LineRule, OccupancyRule
-from edge_runtime.node import CameraSnapshot, RunSnapshot
+from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
 from edge_runtime.perception.detections import Tracks
 from edge_runtime.sources import Frame
 

@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 from edge_runtime.cli.live import HERTZ, LiveView, Rates, live_screen, live_view
 from edge_runtime.cli.summary import bar, by_cause, print_summary, summary_screen
 from edge_runtime.gate.tally import Tally
-from edge_runtime.node import CameraSnapshot, RunSnapshot
 from edge_runtime.node.delivery import DeliverySnapshot
+from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
 from edge_runtime.node.way_out import WayOut, WayState
 from edge_runtime.outbox import OutboxStatus
 from edge_runtime.perception.pipeline import StageSummary

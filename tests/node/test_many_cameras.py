@@ -8,7 +8,9 @@ from typing import Any
 import yaml
 
 from edge_runtime.config import load_config
-from edge_runtime.node import Node, RunSnapshot, load_models
+from edge_runtime.node.models import load_models
+from edge_runtime.node.node import Node
+from edge_runtime.node.snapshot import RunSnapshot
 
 ROUNDS = 6
 """Frames of every living camera before the run is stopped, however slow the machine is."""

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from edge_runtime.config import load_config
-from edge_runtime.node import Node, load_models
+from edge_runtime.node.models import load_models
+from edge_runtime.node.node import Node
 from tests.rigs.slope import slope_per_minute
 
 pytestmark = pytest.mark.soak

@@ -38,7 +38,8 @@ def main(config: Path, frames: int, mode: str) -> dict[str, Any]:
     counting_session.install(None)
     from edge_runtime.cli.run import SWITCH_INTERVAL_S
     from edge_runtime.config import load_config
-    from edge_runtime.node import Node, load_models
+    from edge_runtime.node.models import load_models
+    from edge_runtime.node.node import Node
 
     cv2.setNumThreads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
