@@ -118,7 +118,7 @@ class MonitorConfig(ConfigModel):
     memory_available: Fraction = 0.08
     memory_pressure: PositiveFraction = 0.2
     clock_step: Annotated[Real, Field(ge=0.01, le=3600)] = 0.5
-    batteries: Annotated[dict[Name, BatteryConfig], Field(default_factory=dict, max_length=8)]
+    batteries: dict[Name, BatteryConfig] = Field(default_factory=dict, max_length=8)
     pose: PoseConfig | None = None
     map: MapConfig | None = None
     data_class: DataClass = DataClass.INTERNAL
