@@ -3,7 +3,8 @@
     python -m edge_runtime.guard.selftest.worker PERIOD_MS DEADLINE_MS FAULT
 
 It beats after each unit of work, with everything evaluated and well, until SIGUSR1 comes; then it does what FAULT
-names. `trip:MASK` goes on, and says that these conditions hold.
+names. `trip:MASK` goes on, and says that these conditions hold; `disk:PATH` writes there; `crash:PATH` ends right
+after its start for as long as there is a file at the path.
 """
 
 import os
@@ -13,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from edge_runtime.guard.page import SlotWriter
 from edge_runtime.guard.profile import EVERYTHING
@@ -20,7 +22,8 @@ from edge_runtime.lifeline import die_with_parent
 
 _NS_PER_MS = 1_000_000
 _HOG_LIMIT_BYTES = 1 << 30
-_TRIP = "trip:"
+_TRIP, _DISK, _CRASH = "trip:", "disk:", "crash:"
+_CRASHED = 3
 
 
 def spin() -> None:
@@ -48,12 +51,20 @@ def hog() -> None:
         taken.append(bytearray(16 << 20))
 
 
+def write(path: str) -> None:
+    """A write that the kernel lets nobody interrupt while the file system is frozen."""
+    with open(path, "ab", buffering=0) as file:  # noqa: PTH123 - as little as possible
+        file.write(b"x")
+
+
 FAULTS: dict[str, Callable[[], None]] = {"spin": spin, "gil": hold_the_lock, "blocked": block, "hog": hog}
 
 
 def main(period_ms: int, deadline_ms: int, fault: str) -> None:
     """Work until told to break or to end."""
     die_with_parent(signal.SIGKILL)
+    if fault.startswith(_CRASH) and Path(fault.removeprefix(_CRASH)).exists():
+        sys.exit(_CRASHED)
     slot = SlotWriter.from_environment()
     if slot is None:
         sys.exit("the guard starts this worker; it has no slot otherwise")
@@ -64,6 +75,8 @@ def main(period_ms: int, deadline_ms: int, fault: str) -> None:
     while True:
         if asked and fault.startswith(_TRIP):
             tripped = int(fault.removeprefix(_TRIP))
+        elif asked and fault.startswith(_DISK):
+            write(fault.removeprefix(_DISK))
         elif asked:
             FAULTS[fault]()
         now_ns = time.monotonic_ns()
