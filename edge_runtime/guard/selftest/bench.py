@@ -41,7 +41,7 @@ def _conditions() -> dict[str, dict[str, object]]:
     given: dict[str, dict[str, object]] = {
         condition.value: {"clear_ms": 1}
         for condition in conditions_in(EVERYTHING)
-        if TRAITS[condition].optional is not Optional.NEVER
+        if TRAITS[condition].optional >= Optional.ON_STILL_BODY
     }
     return given | {name: {"ignored": "the self-test has none"} for name in _IGNORED}
 
