@@ -99,7 +99,7 @@ class Traits:
     then_ms: int = 0
     takes: Need | None = None
     aged: bool = False
-    optional: Optional = Optional.NEVER
+    optional: Optional = Optional.MILDER_ON_STILL_BODY
     judge: Judge = Judge.RUNTIME
 
 
@@ -197,15 +197,20 @@ TRAITS: dict[Condition, Traits] = {
         optional=_ALWAYS),
     # -- what the state machine finds itself --------------------------------------------------------------------
     _C.START_TIMEOUT: Traits(
-        37, _S.SAFE, 0, 0, _ACK, "the device did not become healthy in the time for a start", judge=_HISTORY),
+        37, _S.SAFE, 0, 0, _ACK, "the device did not become healthy in the time for a start",
+        optional=_ON_STILL, judge=_HISTORY),
     _C.REPEATED_TRIPS: Traits(
-        38, _S.SAFE, 0, 0, _ACK, "it got worse again and again within a short time", judge=_HISTORY),
+        38, _S.SAFE, 0, 0, _ACK, "it got worse again and again within a short time", optional=_ON_STILL,
+        judge=_HISTORY),
     _C.REPEATED_LATCHES: Traits(
-        39, _S.LOCKOUT, 0, 0, _RESET, "it latched again and again within a short time", judge=_HISTORY),
+        39, _S.LOCKOUT, 0, 0, _RESET, "it latched again and again within a short time", optional=_ON_STILL,
+        judge=_HISTORY),
     _C.LATCH_UNKNOWN: Traits(
-        40, _S.SAFE, 0, 0, _ACK, "what was latched before the start cannot be known", judge=_HISTORY),
+        40, _S.SAFE, 0, 0, _ACK, "what was latched before the start cannot be known", optional=_ON_STILL,
+        judge=_HISTORY),
     _C.STOPPED_TOO_LONG: Traits(
-        41, _S.SAFE, 0, 0, _ACK, "it was stopped for too long to move again by itself", judge=_HISTORY),
+        41, _S.SAFE, 0, 0, _ACK, "it was stopped for too long to move again by itself", optional=_ON_STILL,
+        judge=_HISTORY),
 }
 # fmt: on
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edge_runtime.guard.conditions import (
+    BY_BIT,
     FROM_HISTORY,
     TRAITS,
     WIDTH,
@@ -26,6 +27,9 @@ NS_PER_MS = 1_000_000
 
 EVERYTHING = (1 << WIDTH) - 1 & ~FROM_HISTORY
 """All conditions that somebody evaluates."""
+
+NEVER_NS = 1 << 62
+"""A time that does not pass, where what is found after it is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +119,15 @@ class Profile:
         freshness_ns: the greatest age of a reading that may be relied upon.
         returns_from_stopped: whether the body may move again by itself; if not, what stops it latches.
         healthy_ns: how long all has to be well before it does.
-        stopped_max_ns: after being stopped for longer than this it latches.
-        start_ns: the time for becoming healthy after a start or an acknowledgement.
+        stopped_max_ns: after being stopped for longer than this it latches; `NEVER_NS` where that is ignored.
+        start_ns: the time for becoming healthy after a start or an acknowledgement; `NEVER_NS` likewise.
         settle_ns: how long all has to be well before a start or a recovery is over.
         late_ns: a guard that wakes later than this renews nothing in that moment, and blames nobody.
         paused_ns: a guard that wakes later than this was paused.
         lease_ns: the life of the lease.
-        trips_max, trips_window_ns: so many turns for the worse within the window latch.
-        latches_max, latches_window_ns: so many latches within the window lock out.
+        trips_max, trips_window_ns: so many turns for the worse within the window latch; no window where that is
+            ignored, so that there is never more than one in it.
+        latches_max, latches_window_ns: so many latches within the window lock out; no window likewise.
     """
 
     name: str
@@ -159,6 +164,16 @@ class Profile:
         """Mask of the conditions that latch as soon as they count."""
         return mask_of(rule.condition for rule in self.rules.values() if rule.severity >= Severity.SAFE)
 
+    @cached_property
+    def remembers(self) -> bool:
+        """Whether a latch is kept across a restart; a body that cannot latch does not touch what is kept."""
+        return Condition.LATCH_UNKNOWN not in dict(self.ignored)
+
+    @cached_property
+    def limits(self) -> tuple[str, ...]:
+        """Names of the motion gate's tables, in the order in which the lease counts them."""
+        return tuple(sorted({mode.limits for mode in self.modes}))
+
     @property
     def start_mode(self) -> Mode:
         """The mode in which the body starts and works when all is well."""
@@ -190,8 +205,13 @@ def from_json(document: object) -> Profile:
     name = fields.text("name")
     rules, ignored = _rules(fields.group("conditions", optional=True))
     modes = tuple(_mode(name, mode) for name, mode in fields.groups("modes"))
+    off = dict(ignored)
     stopped = fields.group("stopped", optional=True)
     repeats = fields.group("repeats", optional=True)
+    stopped_max_ns = stopped.duration_ns("longest_ms", default=60_000)
+    start_ns = fields.duration_ns("start_ms", default=60_000)
+    trips_window_ns = repeats.duration_ns("trips_window_ms", default=60_000)
+    latches_window_ns = repeats.duration_ns("latches_window_ms", default=600_000)
     profile = Profile(
         name=name,
         rules=rules,
@@ -201,16 +221,16 @@ def from_json(document: object) -> Profile:
         freshness_ns=_freshness(fields.group("freshness_ms", optional=True)),
         returns_from_stopped=stopped.flag("returns", default=True),
         healthy_ns=stopped.duration_ns("healthy_ms", default=5_000),
-        stopped_max_ns=stopped.duration_ns("longest_ms", default=60_000),
-        start_ns=fields.duration_ns("start_ms", default=60_000),
+        stopped_max_ns=NEVER_NS if Condition.STOPPED_TOO_LONG in off else stopped_max_ns,
+        start_ns=NEVER_NS if Condition.START_TIMEOUT in off else start_ns,
         settle_ns=fields.duration_ns("settle_ms", default=1_000),
         late_ns=fields.duration_ns("late_ms", default=5),
         paused_ns=fields.duration_ns("paused_ms", default=100),
         lease_ns=fields.duration_ns("lease_ms", default=40),
         trips_max=repeats.count("trips", default=3, least=2, most=16),
-        trips_window_ns=repeats.duration_ns("trips_window_ms", default=60_000),
+        trips_window_ns=0 if Condition.REPEATED_TRIPS in off else trips_window_ns,
         latches_max=repeats.count("latches", default=3, least=2, most=16),
-        latches_window_ns=repeats.duration_ns("latches_window_ms", default=600_000),
+        latches_window_ns=0 if Condition.REPEATED_LATCHES in off else latches_window_ns,
     )
     for part in (fields, stopped, repeats):
         part.end()
@@ -221,11 +241,11 @@ def _rules(fields: Fields) -> tuple[dict[int, Rule], tuple[tuple[Condition, str]
     """Every condition as the catalogue has it, changed where the profile says so."""
     rules: dict[int, Rule] = {}
     ignored: list[tuple[Condition, str]] = []
-    for condition in conditions_in(EVERYTHING):
+    for condition in BY_BIT:
         given = fields.group(condition.value, optional=True)
         if given.has("ignored"):
             ignored.append((condition, given.text("ignored")))
-        else:
+        elif condition.mask & EVERYTHING:
             rules[condition.bit] = _rule(condition, given)
         given.end()
     fields.end()
@@ -235,7 +255,8 @@ def _rules(fields: Fields) -> tuple[dict[int, Rule], tuple[tuple[Condition, str]
 def _rule(condition: Condition, given: Fields) -> Rule:
     traits = TRAITS[condition]
     severity = Severity[given.choice("severity", _SEVERITIES, default=traits.severity.name)]
-    then = traits.then if traits.then is not None and traits.then > severity else None
+    worsens = given.flag("worsens", default=True)
+    then = traits.then if worsens and traits.then is not None and traits.then > severity else None
     return Rule(
         condition=condition,
         severity=severity,

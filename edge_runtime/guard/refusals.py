@@ -6,7 +6,7 @@ was not evaluated (ArduPilot #110), a bound of age whose default of zero meant n
 
 from collections.abc import Iterator
 
-from edge_runtime.guard.conditions import TRAITS, conditions_in
+from edge_runtime.guard.conditions import BY_BIT, FROM_HISTORY, TRAITS, conditions_in
 from edge_runtime.guard.profile import EVERYTHING, NS_PER_MS, Mode, Profile, Rule
 from edge_runtime.guard.severity import AGEING, Need, Optional, Severity
 
@@ -29,6 +29,7 @@ def check(profile: Profile, *, realtime: bool = True) -> list[str]:
     """
     return [
         *_weakened(profile),
+        *_forgotten(profile),
         *_times(profile),
         *_stopping(profile, realtime=realtime),
         *_freshness(profile),
@@ -40,17 +41,39 @@ def check(profile: Profile, *, realtime: bool = True) -> list[str]:
 
 def _weakened(profile: Profile) -> Iterator[str]:
     """Conditions that count less than in the catalogue where they must not."""
-    for condition in conditions_in(EVERYTHING):
+    ignored, travels = dict(profile.ignored), " on a body that travels"
+    for condition in BY_BIT:
         optional, rule = TRAITS[condition].optional, profile.rule(condition)
-        if optional is Optional.ALWAYS or (
-            optional is Optional.ON_STILL_BODY and not profile.stopping.travels
-        ):
+        if optional is Optional.ALWAYS:
             continue
-        where = "" if optional is Optional.NEVER else " on a body that travels"
-        if rule is None:
-            yield f"conditions.{condition.value}: must not be ignored{where}"
-        elif _weaker(rule):
-            yield f"conditions.{condition.value}: must not be milder or slower than in the catalogue{where}"
+        if condition in ignored:
+            if optional is Optional.MILDER_ON_STILL_BODY:
+                yield f"conditions.{condition.value}: must not be ignored"
+            elif profile.stopping.travels:
+                yield f"conditions.{condition.value}: must not be ignored{travels}"
+        elif rule is not None and profile.stopping.travels and _weaker(rule):
+            yield f"conditions.{condition.value}: must not be milder or slower than in the catalogue{travels}"
+
+
+def _forgotten(profile: Profile) -> Iterator[str]:
+    """Latches that nobody would know of after a restart."""
+    if profile.remembers:
+        return
+    ignored = dict(profile.ignored)
+    latching = [
+        f"{condition.value} is not ignored"
+        for condition in conditions_in(FROM_HISTORY)
+        if condition not in ignored
+    ]
+    latching += [
+        f"{rule.condition.value} latches"
+        for rule in profile.rules.values()
+        if max(rule.severity, rule.then or Severity.HEALTHY) >= Severity.SAFE
+    ]
+    if not profile.returns_from_stopped:
+        latching.append("stopped.returns is false")
+    for why in latching:
+        yield f"conditions.latch_unknown: must not be ignored while {why}"
 
 
 def _weaker(rule: Rule) -> bool:
@@ -61,6 +84,7 @@ def _weaker(rule: Rule) -> bool:
         or rule.trip_ns > traits.trip_ms * NS_PER_MS
         or rule.clear_ns < traits.clear_ms * NS_PER_MS
         or rule.then_ns > traits.then_ms * NS_PER_MS
+        or (rule.then or rule.severity) < (traits.then or rule.severity)
     )
 
 

@@ -52,9 +52,10 @@ AGEING = (Need.CAMERA, Need.POSE, Need.MAP, Need.BATTERY)
 class Optional(IntEnum):
     """On which bodies a profile may ignore a condition, or count it less than the catalogue does."""
 
-    NEVER = 0
+    MILDER_ON_STILL_BODY = 0
+    """Counted less, but never ignored, where the stopping inputs say that the body does not travel."""
     ON_STILL_BODY = 1
-    """Where the stopping inputs say that the body does not travel."""
+    """Either, on such a body."""
     ALWAYS = 2
 
 

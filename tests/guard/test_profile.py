@@ -7,7 +7,7 @@ import pytest
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.conditions import FROM_HISTORY, TRAITS, Condition, mask_of
 from edge_runtime.guard.fallback import mode_without
-from edge_runtime.guard.profile import EVERYTHING, Mode, ProfileError, Rule, Stopping, from_json
+from edge_runtime.guard.profile import EVERYTHING, NEVER_NS, Mode, ProfileError, Rule, Stopping, from_json
 from edge_runtime.guard.severity import Need, Severity
 from tests.rigs.guard_bodies import CAMERA, CART, MS, altered, profile_of
 
@@ -83,6 +83,33 @@ def test_a_condition_that_is_as_bad_as_it_can_get_does_not_get_worse() -> None:
     milder = profile_of(conditions__pose_stale={"severity": "stopped"}).rule(C.POSE_STALE)
     assert milder is not None
     assert milder.then is Severity.SAFE
+
+
+def test_a_condition_may_be_kept_from_getting_worse() -> None:
+    rule = profile_of(conditions__pose_stale={"worsens": False}).rule(C.POSE_STALE)
+    assert rule is not None
+    assert (rule.severity, rule.then, rule.then_ns) == (Severity.DEGRADED, None, 0)
+
+
+def test_what_the_guard_finds_itself_may_be_ignored_and_then_its_time_never_comes() -> None:
+    why = {"ignored": "nothing moves"}
+    profile = profile_of(
+        CAMERA,
+        stopped__longest_ms=70_000,
+        conditions__start_timeout=why,
+        conditions__repeated_trips=why,
+        conditions__repeated_latches=why,
+        conditions__stopped_too_long=why,
+    )
+    assert (profile.start_ns, profile.stopped_max_ns) == (NEVER_NS, NEVER_NS)
+    assert (profile.trips_window_ns, profile.latches_window_ns) == (0, 0)
+    assert (C.STOPPED_TOO_LONG, "nothing moves") in profile.ignored
+    assert profile.remembers
+    assert not profile_of(CAMERA, conditions__latch_unknown=why).remembers
+    # each of them alone
+    only = profile_of(CAMERA, conditions__repeated_trips=why)
+    assert (only.trips_window_ns, only.latches_window_ns) == (0, 600_000 * MS)
+    assert (only.start_ns, only.stopped_max_ns) == (60_000 * MS, 60_000 * MS)
 
 
 def test_masks_of_a_profile_follow_its_severities() -> None:
@@ -185,7 +212,14 @@ FAULTS = [
         "profile.modes.drive.fallbacks.colour: there is no such field",
     ),
     ({"conditions": {"colour": {}}}, "profile.conditions.colour: there is no such field"),
-    ({"conditions": {"start_timeout": {}}}, "profile.conditions.start_timeout: there is no such field"),
+    (
+        {"conditions": {"start_timeout": {"severity": "warn"}}},
+        "profile.conditions.start_timeout.severity: there is no such field",
+    ),
+    (
+        {"conditions": {"soc_hot": {"worsens": 1}}},
+        "profile.conditions.soc_hot.worsens: must be true or false, not 1",
+    ),
     ({"conditions": {"estop": {"colour": 1}}}, "profile.conditions.estop.colour: there is no such field"),
     ({"conditions": {"estop": 1}}, "profile.conditions.estop: must be an object, not 1"),
     ({"conditions": {"estop": {"then_ms": 1}}}, "profile.conditions.estop.then_ms: there is no such field"),
