@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +28,10 @@ SETTLED_S = 0.25
 
 CLOSED_S = 0.06
 """After a latch commands are waited for this long: more than a lease, in which one could still be permitted."""
+
+STARVED = ", starved"
+"""After a fault: those trials in which the broken worker also waited for a processor most of the time. It could as
+well have been sound, and counts as hung when twice the time has passed."""
 
 _ON_WAKING_NS = 1_000_000
 """The gate may have looked just before the end of the lease, and the actuator reads its clock a moment later."""
@@ -62,10 +66,12 @@ class Trial:
         state: in which the guard ended, or began again.
         measured: microseconds from the deadline of the worker's last beat to the latch; for a guard's fault,
             milliseconds from it to the last command at the actuator.
+        starved: whether the worker waited for a processor meanwhile.
     """
 
     state: str
     measured: float
+    starved: bool = False
 
 
 @dataclass(slots=True)
@@ -75,7 +81,8 @@ class Report:
     Attributes:
         sched: the schedule that the guard got: `fifo` or `other`.
         load: busy processes beside it.
-        beyond_deadline_us: by fault of the worker, microseconds from the deadline of its last beat to the latch.
+        beyond_deadline_us: by fault of the worker, microseconds from the deadline of its last beat to the latch;
+            see `STARVED`.
         lease_end_ms: by fault of the guard, milliseconds from it to the last command at the actuator.
         end_states: by fault, how often the guard ended in which state, its motion gate closed.
         not_tried: by fault, why this machine does not allow it.
@@ -126,7 +133,7 @@ def run(trials: int, *, load: int = 0, real_time: bool = True, told: Callable[[s
                 report.not_tried[f"worker {fault}"] = str(error)
                 told(f"  not tried: {error}")
                 continue
-            report.beyond_deadline_us[fault] = Spread(tuple(trial.measured for trial in done))
+            report.beyond_deadline_us |= _by_name(fault, done)
             report.end_states[f"worker {fault}"] = _states(done)
         for fault in GUARD_FAULTS:
             told(f"guard {fault}: {trials} trials")
@@ -134,6 +141,13 @@ def run(trials: int, *, load: int = 0, real_time: bool = True, told: Callable[[s
             report.lease_end_ms[fault] = Spread(tuple(trial.measured for trial in done))
             report.end_states[f"guard {fault}"] = _states(done)
     return report
+
+
+def _by_name(fault: str, trials: Sequence[Trial]) -> dict[str, Spread]:
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for trial in trials:
+        found[fault + (STARVED if trial.starved else "")].append(trial.measured)
+    return {name: Spread(tuple(values)) for name, values in sorted(found.items())}
 
 
 def _states(trials: Sequence[Trial]) -> dict[str, int]:
@@ -162,7 +176,13 @@ def _worker_trial(bench: Bench, fault: str, disk: FrozenDisk | None) -> Trial:
     if disk is not None:
         disk.freeze()
     os.kill(pid, getattr(signal, fault) if fault in (KILL, STOP) else signal.SIGUSR1)
-    status = bench.wait(lambda s: s["state"] in ("SAFE", "LOCKOUT"))
+    tripped: set[str] = set()
+
+    def latched(status: dict[str, Any]) -> bool:
+        tripped.update(status["tripped"])
+        return status["state"] in ("SAFE", "LOCKOUT")
+
+    status = bench.wait(latched)
     _require_closed(bench, f"worker {fault}")
     if not set(status["latch"]["causes"]) & {"worker_hung", "worker_dead"}:
         raise SelfTestFailed(f"worker {fault} latched for {status['latch']['causes']}")
@@ -170,7 +190,7 @@ def _worker_trial(bench: Bench, fault: str, disk: FrozenDisk | None) -> Trial:
         if _sleeps_as(pid) != "D":
             raise SelfTestFailed(f"worker {fault} did not sleep out of reach of signals")
         disk.thaw()
-    return Trial(status["state"], float(status["latched_beyond_us"]))
+    return Trial(status["state"], float(status["latched_beyond_us"]), "worker_starved" in tripped)
 
 
 def _crash_loop(*, real_time: bool) -> Trial:
