@@ -6,6 +6,7 @@ from edge_runtime.outbox import queue_rows
 from edge_runtime.outbox.books import Books
 from edge_runtime.outbox.database import Database
 from edge_runtime.outbox.eviction import make_room
+from edge_runtime.outbox.ring import all_decisions, read_places
 from edge_runtime.outbox.schema import ROW_OVERHEAD
 from edge_runtime.outbox.transaction import Transaction
 
@@ -68,7 +69,7 @@ def _copy_others(tx: Transaction, memory: Database, shift: int) -> None:
         )
         if tx.database.changed():
             tx.books.evidence_bytes += size
-    for key, receipt in memory.execute("SELECT key, receipt FROM decisions ORDER BY n"):
+    for key, receipt in all_decisions(read_places(memory)):
         if key not in tx.known.keys:
             tx.decide(key, receipt)
     for row in memory.execute("SELECT key, seq, code, text, body FROM dead_letters ORDER BY n"):

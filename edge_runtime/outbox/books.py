@@ -1,4 +1,9 @@
-"""The books: one row with the ledger, the next sequence number and the queue's time. It carries its own CRC."""
+"""The books: the ledger, the next sequence number and the queue's time, with their own CRC.
+
+Every transaction writes them into the place of the ring of decisions that it writes anyway (`ring`). A table of
+their own holds them as they were at the last start, end or round of upkeep: what has the higher `serial` is valid,
+and the other is the spare.
+"""
 
 import zlib
 from dataclasses import dataclass, fields
@@ -28,6 +33,7 @@ class Books:
         clean: whether the last process closed the file properly.
         run_first, run_last, run_fate: the newest run of numbers that will never be delivered, see `ranges`; no fate
             while there is none.
+        serial: grows whenever they are written.
     """
 
     epoch: str
@@ -56,6 +62,7 @@ class Books:
     run_first: int = 0
     run_last: int = 0
     run_fate: str = ""
+    serial: int = 0
 
     def copy(self) -> "Books":
         """The same values; `copy.copy` takes four times as long, and every transaction begins with it."""
@@ -88,40 +95,45 @@ class Books:
 _NAMES = tuple(field.name for field in fields(Books))
 _values = attrgetter(*_NAMES)  # dataclasses.astuple copies every value deeply
 
-BOOKS, COPY = "books", "books_copy"
-"""The table that every transaction writes, and one on another page that is written now and then, for a salvage."""
-
-CREATE_BOOKS = tuple(
-    f"CREATE TABLE {table} (id INTEGER PRIMARY KEY CHECK (id = 1), line BLOB NOT NULL, crc INTEGER NOT NULL)"
-    for table in (BOOKS, COPY)
+CREATE_BOOKS = (
+    "CREATE TABLE books (id INTEGER PRIMARY KEY CHECK (id = 1), line BLOB NOT NULL, crc INTEGER NOT NULL)"
 )
-_LOAD = {
-    table: f"SELECT line, crc FROM {table} WHERE id = 1"  # noqa: S608 - our own names
-    for table in (BOOKS, COPY)
-}
-_SAVE = {
-    table: f"INSERT OR REPLACE INTO {table} VALUES (1, ?, ?)"  # noqa: S608 - our own names
-    for table in (BOOKS, COPY)
-}
+_LOAD = "SELECT line, crc FROM books WHERE id = 1"
+_SAVE = "INSERT OR REPLACE INTO books VALUES (1, ?, ?)"
 
 
-def load_books(database: Database, table: str = BOOKS) -> Books | None:
-    """The books as they were committed, or None where the row is missing or damaged.
+def seal_books(books: Books) -> tuple[bytes, int]:
+    """The books as they are stored, under the next serial number, and their CRC.
+
+    One value instead of 27 columns: each column of a statement costs time to bind and to store.
+    """
+    books.serial += 1
+    line: bytes = msgpack.packb(_values(books))
+    return line, zlib.crc32(line)
+
+
+def open_books(line: object, crc: object) -> Books | None:
+    """What `seal_books` wrote, or None where it is damaged."""
+    if not isinstance(line, bytes) or not line or crc != zlib.crc32(line):  # nothing has the CRC 0
+        return None
+    values = msgpack.unpackb(line)
+    return Books(*values) if len(values) == len(_NAMES) else None
+
+
+def load_books(database: Database) -> Books | None:
+    """The books of their own table, or None where the row is missing or damaged.
 
     Raises:
         DatabaseFault: the table cannot be read.
     """
-    rows = database.execute(_LOAD[table])
-    if len(rows) != 1 or not isinstance(rows[0][0], bytes) or rows[0][1] != zlib.crc32(rows[0][0]):
-        return None
-    values = msgpack.unpackb(rows[0][0])
-    return Books(*values) if len(values) == len(_NAMES) else None
+    rows = database.execute(_LOAD)
+    return open_books(*rows[0]) if len(rows) == 1 else None
 
 
-def save_books(database: Database, books: Books, table: str = BOOKS) -> None:
-    """Write the books; part of every transaction.
+def save_books(database: Database, books: Books) -> None:
+    """Write the books into their own table; part of a transaction.
 
-    One value instead of 23 columns: each column of a statement costs time to bind and to store.
+    Raises:
+        DatabaseFault: SQLite refused.
     """
-    line = msgpack.packb(_values(books))
-    database.execute(_SAVE[table], (line, zlib.crc32(line)))
+    database.execute(_SAVE, seal_books(books))

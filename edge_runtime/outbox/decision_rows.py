@@ -7,11 +7,7 @@ from edge_runtime.protocol.delivery import Rejection
 
 def newest_decisions(tx: Transaction, limit: int, skip: int = 0) -> list[bytes]:
     """Receipts, newest first, without the newest `skip`."""
-    rows = tx.database.execute(
-        "SELECT receipt FROM decisions WHERE n > ? AND length(receipt) > 0 ORDER BY n DESC LIMIT ? OFFSET ?",
-        (tx.known.last - tx.known.limit, limit, skip),
-    )
-    return [row[0] for row in rows]
+    return tx.known.ring.newest(tx.database, limit, skip)
 
 
 def add_dead_letter(tx: Transaction, word: Rejection, body: bytes) -> None:

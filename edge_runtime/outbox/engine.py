@@ -13,7 +13,7 @@ from typing import Any
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.outbox import absorb, anew, evidence_rows
 from edge_runtime.outbox.ballast import Ballast
-from edge_runtime.outbox.books import COPY, Books, save_books
+from edge_runtime.outbox.books import Books, save_books
 from edge_runtime.outbox.candidates import Candidates
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
 from edge_runtime.outbox.known_keys import KnownKeys
@@ -360,7 +360,6 @@ class Engine:
             self.time.store(books, self.boot_ms())
             self._database.execute("BEGIN IMMEDIATE")
             save_books(self._database, books)
-            save_books(self._database, books, COPY)
             self._database.execute("COMMIT")
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except DatabaseFault:

@@ -7,13 +7,11 @@ list of what may come again. Two trees with random keys, which every put would h
 from collections import deque
 from collections.abc import Iterable
 
+from edge_runtime.outbox.books import Books
 from edge_runtime.outbox.database import Database
-
-TRIM_EACH = 64
-"""Receipts that are added before those that left the ring are deleted from the disk, all at once."""
+from edge_runtime.outbox.ring import Ring, all_decisions, read_places
 
 _QUEUED = "SELECT key FROM queue ORDER BY seq DESC LIMIT ?"
-_DECIDED = "SELECT n, key FROM decisions ORDER BY n"
 
 
 class KnownKeys:
@@ -26,14 +24,13 @@ class KnownKeys:
         limit: as given.
         keys: whether one was submitted before.
         order: the same, the oldest first.
-        last: number of the newest decision.
-        trimmed: what `last` was when the disk was last rid of older receipts.
+        ring: where they and their receipts are on the disk.
     """
 
-    __slots__ = ("keys", "last", "limit", "order", "trimmed")
+    __slots__ = ("keys", "limit", "order", "ring")
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.last, self.trimmed = limit, 0, 0
+        self.limit, self.ring = limit, Ring(limit)
         self.keys: set[bytes] = set()
         self.order: deque[bytes] = deque()
 
@@ -41,25 +38,29 @@ class KnownKeys:
         """The newest `number` of them were not committed."""
         for _ in range(number):
             self.keys.discard(self.order.pop())
-        self.last -= number
 
     def trim(self) -> None:
         """Forget what left the ring; called after a commit."""
         for _ in range(len(self.order) - self.limit):
             self.keys.discard(self.order.popleft())
 
-    def load(self, database: Database) -> None:
+    def load(self, database: Database) -> Books | None:
         """Read the keys of a database that was just opened, in the order in which they leave the ring.
 
         Events whose receipt was lost with a damaged page are known by their own rows.
 
+        Returns:
+            The books that the ring's newest place holds; None where it has none yet.
+
         Raises:
-            DatabaseFault: it cannot be read.
+            DatabaseFault: it cannot be read, or a place of the ring is damaged.
         """
-        decided = database.execute(_DECIDED)
+        places = read_places(database)
         queued = [row[0] for row in reversed(database.execute(_QUEUED, (self.limit,)))]
-        self._fill(queued, [row[1] for row in decided])
-        self.last = self.trimmed = max(self.last, decided[-1][0] if decided else 0)
+        decided = [key for key, _ in all_decisions(places)]
+        self._fill(queued, decided[-self.limit :])  # an older one may be there a second time
+        self.ring.load(places)
+        return places[-1].books if places else None
 
     def _fill(self, queued: Iterable[bytes], decided: list[bytes]) -> None:
         self.keys = set(decided)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edge_runtime.outbox.books import BOOKS, COPY, Books, load_books, save_books
+from edge_runtime.outbox.books import Books, load_books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, Row
 from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.queue_rows import row_crc
+from edge_runtime.outbox.ring import Decision, Place, Ring, all_decisions, read_place
 from edge_runtime.outbox.schema import ROW_OVERHEAD, create, rollback
 from edge_runtime.outbox.transaction import CRITICAL
 
@@ -19,12 +20,15 @@ _PAGE_BYTES = 4096
 _MAX_PAGES = 1 << 20
 _PAGE = 200
 _MAX_PROBES = 20_000
-_QUEUE = "SELECT seq, key, severity, added, deadline, tries, evidence, crc, body FROM queue "
+_QUEUE, _QUEUE_SEQ = (
+    "SELECT seq, key, severity, added, deadline, tries, evidence, crc, body FROM queue",
+    "seq",
+)
+_RING, _RING_SLOT = "SELECT slot, line FROM ring", "slot"
 _HELD = "key, severity, deadline, evidence, crc, receipt, body"
 _COPIED = {
     "counters": "name, n",
     "evidence": "sha256, bytes, severity, due, deadline, tries, not_before",
-    "decisions": "key, receipt",
     "dead_letters": "key, seq, code, text, body",
 }
 
@@ -72,6 +76,7 @@ class _Found:
     books: Books | None = None
     rows: list[Row] = field(default_factory=list)
     held: list[Row] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
     others: dict[str, list[Row]] = field(default_factory=dict)
 
 
@@ -81,8 +86,11 @@ def _read(path: Path, connect: Connect) -> _Found:
     if source is None:
         return found
     try:
-        found.books = _try_books(source)
-        found.rows = [row for row in _walk(source, found.books) if _whole(row)]
+        places = [read_place(*row) for row in _walk(source, _RING, _RING_SLOT, None)]
+        found.books = _try_books(source, places)
+        found.decisions = list(all_decisions(sorted(places, key=lambda place: place.first)))
+        top = found.books.next - 1 if found.books is not None else None
+        found.rows = [row for row in _walk(source, _QUEUE, _QUEUE_SEQ, top) if _whole(row)]
         found.held = [row for row in _rows(source, "held", _HELD) if _whole_held(row)]
         found.others = {table: _rows(source, table, columns) for table, columns in _COPIED.items()}
     finally:
@@ -156,9 +164,6 @@ def _write(opened: OpenedStore, found: _Found, name: str) -> str:
             if database.changed():
                 books.held += 1
                 books.held_bytes += len(row[5]) + len(row[6]) + ROW_OVERHEAD
-        found.others["decisions"] = [
-            row for row in _once(found.others.get("decisions", []), 0) if isinstance(row[0], bytes)
-        ]
         for table, kept in found.others.items():
             columns = _COPIED[table]
             marks = ", ".join("?" * (columns.count(",") + 1))
@@ -166,6 +171,7 @@ def _write(opened: OpenedStore, found: _Found, name: str) -> str:
         books.evidence_bytes = database.execute("SELECT coalesce(sum(bytes), 0) FROM evidence")[0][0]
         books.time_ms = max((row[3] for row in found.rows), default=0)  # at least; the old books say exactly
         sentence = _carry_over(books, found.books, name)
+        Ring(opened.known.limit).write(database, books, list(_once(found.decisions, 0)))
         save_books(database, books)
         database.execute("COMMIT")
     except DatabaseFault:
@@ -197,37 +203,43 @@ def _carry_over(books: Books, old: Books | None, name: str) -> str:
     )
 
 
-def _walk(source: Database, old: Books | None) -> Iterator[Row]:
-    """Every row of the queue that can be read, around the pages that cannot."""
+def _walk(source: Database, select: str, key: str, top: int | None) -> Iterator[Row]:
+    """Every row of a table that can be read, around the pages that cannot.
+
+    Args:
+        source: the damaged database.
+        select: what is read of which table; the key first.
+        key: name of its integer primary key.
+        top: the highest there can be; None asks the table.
+    """
     last = 0
     try:
         while True:
-            page = source.execute(_QUEUE + "WHERE seq > ? ORDER BY seq LIMIT ?", (last, _PAGE))
+            page = source.execute(f"{select} WHERE {key} > ? ORDER BY {key} LIMIT ?", (last, _PAGE))
             yield from page
             if len(page) < _PAGE:
                 return
             last = page[-1][0]
     except DatabaseFault:
         pass
-    top = old.next - 1 if old is not None else _highest(source)
-    yield from _probe(source, last + 1, top)
+    yield from _probe(source, select, key, last + 1, _highest(source, select, key) if top is None else top)
 
 
-def _highest(source: Database) -> int:
-    for order in ("SELECT max(seq) FROM queue", "SELECT max(seq) FROM (SELECT seq FROM queue NOT INDEXED)"):
-        with contextlib.suppress(DatabaseFault):
-            return int(source.execute(order)[0][0] or 0)
+def _highest(source: Database, select: str, key: str) -> int:
+    with contextlib.suppress(DatabaseFault):
+        found = source.execute(f"{select} ORDER BY {key} DESC LIMIT 1")
+        return int(found[0][0]) if found else 0
     return 0
 
 
-def _probe(source: Database, first: int, last: int) -> Iterator[Row]:
+def _probe(source: Database, select: str, key: str, first: int, last: int) -> Iterator[Row]:
     """Halve ranges that cannot be read until what is left of them can, or is one row."""
     ranges, probes = [(first, last)] if last >= first else [], 0
     while ranges and probes < _MAX_PROBES:
         low, high = ranges.pop()
         probes += 1
         try:
-            yield from source.execute(_QUEUE + "WHERE seq BETWEEN ? AND ?", (low, high))
+            yield from source.execute(f"{select} WHERE {key} BETWEEN ? AND ?", (low, high))
         except DatabaseFault:
             if low < high:
                 middle = (low + high) // 2
@@ -284,11 +296,11 @@ def _try_connect(path: Path, connect: Connect) -> Database | None:
     return database
 
 
-def _try_books(source: Database) -> Books | None:
-    """The books, or the spare ones that upkeep writes once a minute."""
-    for table in (BOOKS, COPY):
-        with contextlib.suppress(DatabaseFault):
-            found = load_books(source, table)
-            if found is not None:
-                return found
-    return None
+def _try_books(source: Database, places: list[Place]) -> Books | None:
+    """The newest books that are whole: of the ring, or those that upkeep leaves in their own table."""
+    found = [place.books for place in places if place.books is not None]
+    with contextlib.suppress(DatabaseFault):
+        spare = load_books(source)
+        if spare is not None:
+            found.append(spare)
+    return max(found, key=lambda books: books.serial, default=None)

@@ -2,11 +2,12 @@
 
 import contextlib
 
-from edge_runtime.outbox.books import COPY, CREATE_BOOKS, Books, save_books
+from edge_runtime.outbox.books import CREATE_BOOKS, Books, save_books
 from edge_runtime.outbox.database import Database, DatabaseFault, StoreFault
+from edge_runtime.outbox.ring import CREATE_RING
 from edge_runtime.outbox.settings import OutboxSettings
 
-FORMAT = 1
+FORMAT = 2
 """`PRAGMA user_version` of this layout."""
 
 ROW_OVERHEAD = 128
@@ -21,7 +22,7 @@ TIGHT_WAL_PAGES = 100
 _SLACK_BYTES = 8 * 1024 * 1024
 
 _TABLES = (
-    *CREATE_BOOKS,
+    CREATE_BOOKS,
     "CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE queue (
         seq INTEGER PRIMARY KEY, key BLOB NOT NULL, severity INTEGER NOT NULL, added INTEGER NOT NULL,
@@ -43,7 +44,7 @@ _TABLES = (
     "CREATE INDEX evidence_deadline ON evidence (deadline)",
     "CREATE INDEX evidence_due ON evidence (due, n)",
     "CREATE INDEX evidence_severity ON evidence (severity)",
-    "CREATE TABLE decisions (n INTEGER PRIMARY KEY, key BLOB NOT NULL, receipt BLOB NOT NULL)",
+    CREATE_RING,
     """CREATE TABLE dead_letters (
         n INTEGER PRIMARY KEY, key BLOB NOT NULL, seq INTEGER NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL,
         body BLOB NOT NULL)""",
@@ -100,7 +101,6 @@ def create(database: Database, books: Books) -> None:
         for statement in _TABLES:
             database.execute(statement)
         save_books(database, books)
-        save_books(database, books, COPY)
         database.execute(f"PRAGMA user_version = {FORMAT}")
         database.execute("COMMIT")
     except DatabaseFault:

@@ -181,7 +181,9 @@ def _open(path: Path, settings: OutboxSettings, connect: Connect, epoch: str) ->
             books = Books(epoch)
             create(database, books)
             return OpenedStore(database, books, known)
-        known.load(database)
+        newest = known.load(database)
+        if newest is not None and newest.serial > books.serial:
+            books = newest
         return _checked(OpenedStore(database, books, known))
     except DatabaseFault:
         database.close()

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from edge_runtime.outbox.books import COPY, Books, save_books
+from edge_runtime.outbox.books import Books, save_books
 from edge_runtime.outbox.bulk import Insert, delete_queued
 from edge_runtime.outbox.candidates import Candidates
 from edge_runtime.outbox.database import Database, Row
-from edge_runtime.outbox.known_keys import TRIM_EACH, KnownKeys
+from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.leases import Leases
 from edge_runtime.outbox.ranges import add_outcomes
+from edge_runtime.outbox.ring import Decision
 from edge_runtime.outbox.schema import ROW_OVERHEAD
 from edge_runtime.outbox.settings import OutboxSettings
 from edge_runtime.protocol.vocabulary import Fate
@@ -23,7 +24,7 @@ CRITICAL = 3
 EndingRow = tuple[int, int, int, bytes | None]
 """seq, severity, length of the body, evidence: what must be known of a row that leaves the queue."""
 
-_QUEUE, _DECISIONS = Insert("queue", 9), Insert("decisions", 3)
+_QUEUE = Insert("queue", 9)
 _COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET n = n + excluded.n"
 
 
@@ -45,7 +46,7 @@ class Transaction:
         on_rollback: run when they are not kept.
         orphans: digests of crops that nothing may need any more.
         gone_files: digests of crops whose files are deleted after the commit.
-        copy_books: whether the spare books are written as well; upkeep asks for it.
+        copy_books: whether the books are written to their own table as well; upkeep asks for it.
         saved: whether `finish` ran.
         candidates: who gives way next, while one put follows another; None after anything else.
     """
@@ -70,7 +71,7 @@ class Transaction:
     _share: int = 0
     _new: dict[int, Row] = field(default_factory=dict)
     _deleted: list[int] = field(default_factory=list)
-    _decisions: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    _decisions: list[Decision] = field(default_factory=list)
     _outcomes: dict[Fate, list[int]] = field(default_factory=dict)
     _ended: list[int] = field(default_factory=list)
     _keys_added: int = 0
@@ -113,8 +114,7 @@ class Transaction:
         known = self.known
         known.keys.add(key)
         known.order.append(key)
-        known.last += 1
-        self._decisions.append((known.last, key, receipt))
+        self._decisions.append((key, receipt))
         self._keys_added += 1
 
     def end(self, rows: Sequence[EndingRow], fate: Fate, *, known_to_server: bool = False) -> int:
@@ -148,38 +148,31 @@ class Transaction:
         if self._new:
             _QUEUE.run(self.database, list(self._new.values()))
             self._new = {}
-        if self._decisions:
-            if self.tight is not None:  # the ring must not grow on a full disk
-                self.database.execute(
-                    "DELETE FROM decisions WHERE n IN (SELECT n FROM decisions ORDER BY n LIMIT ?)",
-                    (len(self._decisions),),
-                )
-            _DECISIONS.run(self.database, self._decisions)
-            self._decisions = []
 
     def flush(self) -> None:
-        """As `write_rows`, for a reader that may also change who has what."""
+        """Write rows and decisions, for a reader that may also change who has what."""
         self.write_rows()
+        if self._decisions:
+            self._write_ring()
         self.candidates = None
 
     def finish(self) -> None:
-        """Write rows, outcomes, counters and books; the caller commits."""
+        """Write rows, outcomes, counters, decisions and books; the caller commits."""
         self.write_rows()
-        if self.known.last - self.known.trimmed >= TRIM_EACH:
-            self._trim_decisions()
         for fate, seqs in self._outcomes.items():
             add_outcomes(self.database, self.books, fate, seqs)
         self._outcomes = {}
         if self.counters:
             self.database.execute_many(_COUNT, list(self.counters.items()))
             self.counters.clear()
-        save_books(self.database, self.books)
+        self._write_ring()
         if self.copy_books:
-            save_books(self.database, self.books, COPY)
+            save_books(self.database, self.books)
         self.saved = True
 
     def committed(self) -> None:
         """Follow in memory what is durable now."""
+        self.known.ring.committed()
         if self._ended:
             self.leases.end(self._ended)
         if self._keys_added:
@@ -192,16 +185,12 @@ class Transaction:
         for action in reversed(self.on_rollback):
             action()
         self.known.take_back(self._keys_added)
+        self.known.ring.undo()
 
-    def _trim_decisions(self) -> None:
-        known, before = self.known, self.known.trimmed
-
-        def back() -> None:
-            known.trimmed = before
-
-        self.database.execute("DELETE FROM decisions WHERE n <= ?", (known.last - known.limit,))
-        known.trimmed = known.last
-        self.on_rollback.append(back)
+    def _write_ring(self) -> None:
+        """The ring does not grow on a full disk."""
+        self.known.ring.write(self.database, self.books, self._decisions, tight=self.tight is not None)
+        self._decisions = []
 
     def _end_evidence(self, sha256: bytes, fate: Fate) -> None:
         if fate is Fate.DELIVERED:
