@@ -93,6 +93,9 @@ class Metrics:
             "edge_source_reconnects", "Times a source was reopened", ["camera"], registry=registry
         )
         self._decoded = Counter("edge_source_decoded", "Frames decoded", ["camera"], registry=registry)
+        self._frame_share = Gauge(
+            "edge_frame_share", "Share of the work on live cameras that heat allows", registry=registry
+        )
         self._evidence = Gauge("edge_evidence_bytes", "Size of the evidence ring on disk", registry=registry)
         self._outbox = Gauge(
             "edge_outbox_events",
@@ -154,6 +157,10 @@ class Metrics:
         self._raise_to(self._decoded.labels(camera), ("decoded", camera), decoded)
         for cause, total in drops.items():
             self._raise_to(self._drops.labels(camera, cause), ("drops", camera, cause), total)
+
+    def frame_share(self, share: float) -> None:
+        """Heat allows `share` of the work on live cameras."""
+        self._frame_share.set(share)
 
     def evidence(self, size_bytes: int) -> None:
         """The evidence ring holds `size_bytes`."""
