@@ -7,17 +7,37 @@ from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import CameraConfig
 from edge_runtime.events import EventCounters, EventDesk, EvidenceRing
+from edge_runtime.health import HealthReader
 from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
+from edge_runtime.node.heat_keeper import Heat, HeatKeeper, governor_of
 from edge_runtime.node.models import ReadyModel
 from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
-from edge_runtime.perception.pipeline import Evaluated, Lane, LaneSource, Outcome, Pipeline, StageTimes
+from edge_runtime.node.watch import (
+    Beats,
+    CameraWatch,
+    SourceLook,
+    Watch,
+    camera_deadline_ns,
+    perception_longest_ms,
+)
+from edge_runtime.perception.pipeline import (
+    Evaluated,
+    Lane,
+    LaneSource,
+    Outcome,
+    Pipeline,
+    StageTimes,
+    UnderWay,
+)
 from edge_runtime.protocol import EventRecord
-from edge_runtime.sources import SourceRunner, SourceState, open_source
+from edge_runtime.sources import DropCause, SourceRunner, SourceState, open_source
 from edge_runtime.telemetry.metrics import STAGES, Metrics
 
 _STOP_TIMEOUT_S = 5.0
 _RECENT_EVENTS = 8
 _RESULTS_PER_WORKER = 2
+_REST = ("decode", "preprocess", "postprocess", "track", "rules")
+"""What a frame takes besides the model."""
 
 
 class Node:
@@ -32,6 +52,8 @@ class Node:
         max_frames: take no more than so many frames of each camera.
         times: where durations go; a bench shares one between passes.
         clock: monotonic time.
+        beats: the slot in which the guard looks for what was finished, where there is a guard.
+        health: where the thermal governor looks; at this machine without it.
 
     Raises:
         SourceError: a source cannot be set up as configured.
@@ -48,6 +70,8 @@ class Node:
         max_frames: int | None = None,
         times: StageTimes | None = None,
         clock: Clock | None = None,
+        beats: Beats | None = None,
+        health: HealthReader | None = None,
     ) -> None:
         self._clock: Clock = clock or SystemClock()
         self._loaded = loaded
@@ -80,6 +104,8 @@ class Node:
         self._runners = {name: self._open(name, camera) for name, camera in loaded.config.cameras.items()}
         self._desks = {name: self._desk(name, camera) for name, camera in loaded.config.cameras.items()}
         self._lanes = [self._lane(name, ready, max_frames) for name, ready in models.items()]
+        self._watch = None if beats is None else self._watching(beats)
+        self._heat = self._heat_keeper(health or HealthReader(self._clock, disks=()))
 
     def run(self) -> RunSnapshot:
         """Run until every source has ended, the frame limit is reached, or `request_stop` is called."""
@@ -88,6 +114,8 @@ class Node:
         try:
             for runner in self._runners.values():
                 runner.start()
+            if self._heat is not None:
+                self._heat.start()
             self._pipeline.run(self._lanes)
             finished = True
         finally:
@@ -96,6 +124,8 @@ class Node:
                 runner.stop(_STOP_TIMEOUT_S)
             for lane in self._lanes:
                 lane.join(_STOP_TIMEOUT_S)
+            if self._heat is not None:
+                self._heat.stop(_STOP_TIMEOUT_S)
             for name, desk in self._desks.items():
                 failed = self._states[name] is SourceState.FAILED
                 self._note(desk.finish(interrupted=self._interrupted or failed or not finished))
@@ -115,7 +145,13 @@ class Node:
     def take(self, outcome: Outcome) -> None:
         """One frame's outcome."""
         desk = self._desks[outcome.frame.source]
-        self._note(desk.take(outcome))
+        events = desk.take(outcome)
+        self._note(events)
+        self._count(desk, outcome)
+        if self._watch is not None:
+            self._watch.took(outcome, desk.age_ns, events)
+
+    def _count(self, desk: CameraDesk, outcome: Outcome) -> None:
         if self._metrics is None:
             return
         self._metrics.age(desk.name, desk.age_ns / NS_PER_S)
@@ -130,6 +166,12 @@ class Node:
         for desk in self._desks.values():
             self._note(desk.tick())
         self._export()
+        if self._watch is not None:
+            self._watch.looked({name: self._look(desk) for name, desk in self._desks.items()})
+
+    def _look(self, desk: CameraDesk) -> SourceLook:
+        status = desk.runner.status()
+        return SourceLook(status.state, self._drops(desk, status.drops).get(DropCause.TOO_OLD.value, 0))
 
     # ---- seen from outside
 
@@ -143,6 +185,7 @@ class Node:
             models={name: _model_snapshot(ready) for name, ready in self._models.items()},
             recent=tuple(self._recent),
             interrupted=self._interrupted,
+            heat=None if self._heat is None else self._heat.snapshot(),
         )
 
     def batch_sizes(self) -> dict[str, dict[int, int]]:
@@ -152,18 +195,13 @@ class Node:
     def _camera_snapshot(self, desk: CameraDesk) -> CameraSnapshot:
         status = desk.runner.status()
         counters = desk.events.counters()
-        drops = dict(status.drops)
-        for lane in self._lanes:
-            for (camera, cause), count in list(lane.drops.items()):
-                if camera == desk.name:
-                    drops[cause] = drops.get(cause, 0) + count
         return CameraSnapshot(
             # Stopping ends every source: what matters afterwards is the state in which it was found.
             state=self._states.get(desk.name, status.state).value,
             decoded=status.decoded,
             evaluated=desk.frames["evaluated"],
             not_evaluated={key: n for key, n in dict(desk.frames).items() if key != "evaluated"},
-            drops=drops,
+            drops=self._drops(desk, status.drops),
             reconnects=status.reconnects,
             tracks=desk.followed,
             age_ms=desk.age_ns / 1e6,
@@ -178,6 +216,15 @@ class Node:
             last_text=desk.last_text,
             expected=None if desk.runner.live or status.stream is None else status.stream.frames,
         )
+
+    def _drops(self, desk: CameraDesk, by_source: Mapping[str, int]) -> dict[str, int]:
+        """Frames of a camera that were dropped, by its source and by the lane, by cause."""
+        drops = dict(by_source)
+        for lane in self._lanes:
+            for (camera, cause), count in list(lane.drops.items()):
+                if camera == desk.name:
+                    drops[cause] = drops.get(cause, 0) + count
+        return drops
 
     # ---- wiring
 
@@ -228,6 +275,54 @@ class Node:
             clock=self._clock,
         )
 
+    def _watching(self, beats: Beats) -> Watch:
+        config = self._loaded.config
+        cameras = {
+            name: CameraWatch(
+                live=runner.live,
+                max_age_ns=runner.max_age_ns or 0,
+                deadline_ns=camera_deadline_ns(config, config.cameras[name]),
+            )
+            for name, runner in self._runners.items()
+        }
+        return Watch(
+            beats,
+            cameras,
+            self._under_way,
+            longest_ms=perception_longest_ms(config),
+            clock=self._clock,
+        )
+
+    def _under_way(self) -> list[UnderWay]:
+        return [unit for lane in self._lanes for unit in lane.under_way()]
+
+    def _heat_keeper(self, reader: HealthReader) -> HeatKeeper | None:
+        """The governor, where the configuration is that of a device with a live camera."""
+        config = self._loaded.config
+        governor, profile = governor_of(config), config.device.profile
+        live = [config.cameras[name] for name, runner in self._runners.items() if runner.live]
+        if governor is None or not live:
+            return None
+        hottest_c = None if profile is None else profile.max_temperature_c
+        return HeatKeeper(
+            Heat(governor, hottest_c, self._clock.monotonic_ns()),
+            reader,
+            apply=self._apply_share,
+            work=self._work,
+            deadline_s=min(camera_deadline_ns(config, camera) for camera in live) / NS_PER_S,
+            clock=self._clock,
+        )
+
+    def _apply_share(self, share: float) -> None:
+        for lane in self._lanes:
+            lane.frame_share = share
+
+    def _work(self) -> tuple[int, float, float]:
+        """Inferences so far, their seconds, and the seconds of all else that a frame takes."""
+        stages = self.times.totals()
+        count, infer_s = stages.get("infer", (0, 0.0))
+        return count, infer_s, sum(stages[name][1] / stages[name][0] for name in _REST if name in stages)
+
     def _note(self, events: Sequence[EventRecord]) -> None:
         self._recent.extend(events)
         if self._metrics is not None:
@@ -257,6 +352,8 @@ class Node:
             )
             for rule, total in snapshot.suppressed.items():
                 self._metrics.suppressed(name, rule, total)
+        if self._heat is not None:
+            self._metrics.frame_share(self._heat.snapshot().frame_share)
         if self._ring is not None:
             self._metrics.evidence(self._ring.used_bytes)
 

@@ -74,8 +74,37 @@ class ModelSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class HeatSnapshot:
+    """What the thermal governor does.
+
+    Attributes:
+        frame_share: of the work on live cameras that is done, above 0, at most 1.
+        why: in a few words.
+        celsius: of the sensor nearest to its limit, as if the limit were `limit_c`; None where none is known.
+        limit_c: no sensor shall come near this.
+        peak_hz, sustained_hz: inferences a second of a model that is never idle, at best and as it holds; None
+            in the first minute.
+        settled: whether the rate is level.
+        shortest_deadline_s: from capture to event, that can be promised at the sustained rate.
+    """
+
+    frame_share: float
+    why: str
+    celsius: float | None
+    limit_c: float
+    peak_hz: float | None
+    sustained_hz: float | None
+    settled: bool
+    shortest_deadline_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """A whole run, so far or at its end."""
+    """A whole run, so far or at its end.
+
+    Attributes:
+        heat: what the governor does; None where it does not run.
+    """
 
     seconds: float
     cameras: Mapping[str, CameraSnapshot]
@@ -83,6 +112,7 @@ class RunSnapshot:
     stages: Mapping[str, StageSummary]
     recent: tuple[EventRecord, ...]
     interrupted: bool
+    heat: HeatSnapshot | None = None
 
     @property
     def frames(self) -> int:

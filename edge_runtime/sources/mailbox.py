@@ -22,6 +22,7 @@ class DropCause(str, Enum):
         PREROLL: it was buffered while the stream was being opened, so its age is unknown.
         BEHIND: decoding fell behind the camera and skipped its packet to reach the newest picture.
         STOPPED: it was still waiting when the source was stopped.
+        THERMAL: the device is hot, and only a share of the frames is looked at.
     """
 
     SUPERSEDED = "superseded"
@@ -30,6 +31,7 @@ class DropCause(str, Enum):
     PREROLL = "preroll"
     BEHIND = "behind"
     STOPPED = "stopped"
+    THERMAL = "thermal"
 
 
 class Mailbox(Protocol):

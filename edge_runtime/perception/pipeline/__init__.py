@@ -2,12 +2,14 @@
 
 from edge_runtime.perception.pipeline.execution import Execution, choose_execution, usable_cores
 from edge_runtime.perception.pipeline.lane import Lane
-from edge_runtime.perception.pipeline.loop import Consumer, Pipeline
+from edge_runtime.perception.pipeline.loop import TICK_S, Consumer, Pipeline
 from edge_runtime.perception.pipeline.outcome import Evaluated, NotEvaluated, Outcome, Unseen
 from edge_runtime.perception.pipeline.supply import LaneSource
 from edge_runtime.perception.pipeline.timing import StageSummary, StageTimes
+from edge_runtime.perception.pipeline.under_way import UnderWay
 
 __all__ = [
+    "TICK_S",
     "Consumer",
     "Evaluated",
     "Execution",
@@ -18,6 +20,7 @@ __all__ = [
     "Pipeline",
     "StageSummary",
     "StageTimes",
+    "UnderWay",
     "Unseen",
     "choose_execution",
     "usable_cores",

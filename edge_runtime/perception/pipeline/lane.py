@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edge_runtime.clock import NS_PER_MS, Clock
+from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.errors import BackendError
 from edge_runtime.perception.backends import Backend, InferenceTimeout, Tensor
 from edge_runtime.perception.letterbox import Letterbox
@@ -21,7 +21,9 @@ from edge_runtime.perception.pipeline.outcome import Unseen
 from edge_runtime.perception.pipeline.planner import BatchPlanner, DurationModel, Waiting
 from edge_runtime.perception.pipeline.results import Completed, InOrder
 from edge_runtime.perception.pipeline.supply import LaneSource
+from edge_runtime.perception.pipeline.thinning import Thinning
 from edge_runtime.perception.pipeline.timing import StageTimes
+from edge_runtime.perception.pipeline.under_way import UnderWay, WorkBoard
 from edge_runtime.sources.frame import Frame
 from edge_runtime.sources.mailbox import DropCause
 
@@ -31,6 +33,12 @@ _POLL_S = 0.25
 _LEAD_MARGIN_NS = NS_PER_MS
 _LEAD_FRACTION = 0.05
 """A live frame is prepared this much before the model is expected to be free."""
+
+PREPARE_LIMIT_NS = 5 * NS_PER_S
+"""Preparing a batch takes milliseconds; a thread that is at one for so long is stuck."""
+
+_PREPARE = 0
+"""The place of the preparing thread on the board; workers follow."""
 
 
 @dataclass(slots=True)
@@ -57,6 +65,10 @@ class Lane:
         deliver: called in order with each completed batch, from the lane's threads, one at a time.
         times: where durations go.
         clock: monotonic time.
+
+    Attributes:
+        frame_share: of the work on live cameras that may be done, above 0, at most 1; may be set from any thread.
+            What is left out is counted as dropped.
     """
 
     def __init__(
@@ -73,6 +85,7 @@ class Lane:
         clock: Clock,
     ) -> None:
         self.name = name
+        self.frame_share = 1.0
         self.drops: Counter[tuple[str, str]] = Counter()
         self.batch_sizes: Counter[int] = Counter()
         self._model = model
@@ -87,6 +100,7 @@ class Lane:
         self._clock = clock
         self._live = any(source.max_age_ns is not None for source in self._sources)
         self._taken = [0] * len(self._sources)
+        self._thinning = [Thinning() for _ in self._sources]
         self._planner = BatchPlanner(len(self._sources), self._capacity)
         self._durations = DurationModel()
         self._prepare_ns = 0
@@ -99,12 +113,13 @@ class Lane:
         self._next_ticket = 0
         self._order = InOrder(self._hand_over)
         self._failure: BaseException | None = None
-        self._threads = [
-            threading.Thread(target=self._guard, args=(self._prepare_loop,), name=f"{name}-prepare")
-        ]
+        names = (f"{name}-prepare", *(f"{name}-infer-{index}" for index in range(self._workers)))
+        self._board = WorkBoard(names)
+        self._infer_limit_ns = infer_limit_ns(timeout_s)
+        self._threads = [threading.Thread(target=self._guard, args=(self._prepare_loop,), name=names[0])]
         self._threads += [
-            threading.Thread(target=self._guard, args=(self._infer_loop, index), name=f"{name}-infer-{index}")
-            for index in range(self._workers)
+            threading.Thread(target=self._guard, args=(self._infer_loop, index), name=thread)
+            for index, thread in enumerate(names[1:])
         ]
         for source in self._sources:
             source.runner.on_change(self._wake)
@@ -118,6 +133,10 @@ class Lane:
     def capacity(self) -> int:
         """Largest batch that may form."""
         return self._capacity
+
+    def under_way(self) -> list[UnderWay]:
+        """What the lane's threads are at now; never waits for them."""
+        return self._board.under_way()
 
     def start(self) -> None:
         """Start the threads; the sources are started by their owner."""
@@ -174,7 +193,9 @@ class Lane:
             begun = self._clock.monotonic_ns()
             frames = self._divert_unusable(frames)
             if frames:
+                self._board.begin(_PREPARE, begun, PREPARE_LIMIT_NS, _captured(frames))
                 self._fill(batch, frames)
+                self._board.end(_PREPARE)
                 self._note_prepared(self._clock.monotonic_ns() - begun, frames)
             with self._changed:
                 if frames:
@@ -226,10 +247,22 @@ class Lane:
         for index in chosen:
             frame = self._sources[index].runner.poll()
             self._planner.served(index)
-            if frame is not None:
+            if frame is not None and self._wants(index, frame):
                 self._taken[index] += 1
                 frames.append(frame)
         return frames
+
+    def _wants(self, index: int, frame: Frame) -> bool:
+        """Whether heat allows this frame; a recording is never thinned."""
+        if self._sources[index].max_age_ns is None:
+            return True
+        together = min(len(self._sources), self._capacity)
+        rounds = -(-len(self._sources) // self._capacity)
+        work_ns = self._durations.estimate_ns(together) * rounds // self._workers
+        if self._thinning[index].wants(frame, self.frame_share, work_ns):
+            return True
+        self.drops[frame.source, DropCause.THERMAL.value] += 1
+        return False
 
     def _exhausted(self, index: int) -> bool:
         limit = self._sources[index].limit
@@ -284,7 +317,7 @@ class Lane:
 
     def _infer_loop(self, worker: int) -> None:
         while (batch := self._next_ready(worker)) is not None:
-            self._order.put(batch.ticket, self._run(batch))
+            self._order.put(batch.ticket, self._run(batch, worker))
             with self._changed:
                 self._busy_until.pop(worker, None)
                 batch.frames = []
@@ -303,17 +336,21 @@ class Lane:
             self._changed.notify_all()
             return batch
 
-    def _run(self, batch: _Batch) -> Completed:
+    def _run(self, batch: _Batch, worker: int) -> Completed:
         frames = self._still_fresh(batch.frames)
         if not frames:
             return Completed(self._model, ())
         begun = self._clock.monotonic_ns()
+        place = _PREPARE + 1 + worker
+        self._board.begin(place, begun, self._infer_limit_ns, _captured([frame for _, frame in frames]))
         try:
             outputs = self._backend.infer(batch.feeds, self._timeout_s)
         except InferenceTimeout as error:
             return Completed(self._model, frames, reason=Unseen.TIMEOUT, text=str(error))
         except BackendError as error:
             return Completed(self._model, frames, reason=Unseen.ERROR, text=str(error))
+        finally:
+            self._board.end(place)
         duration = self._clock.monotonic_ns() - begun
         with self._changed:
             self._durations.learn(len(batch.frames), duration)
@@ -336,3 +373,15 @@ class Lane:
     def _hand_over(self, completed: Completed) -> None:
         if completed.frames:
             self._deliver(completed)
+
+
+def infer_limit_ns(timeout_s: float) -> int:
+    """How long a thread may be at one inference with this time limit: half of it again, at least 0.1 s, at most 1.
+
+    A run that is cancelled ends at the next node of its graph; one that does not is stuck in a call.
+    """
+    return int((timeout_s + min(max(timeout_s / 2, 0.1), 1.0)) * NS_PER_S)
+
+
+def _captured(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
+    return tuple((frame.source, frame.capture_ns) for frame in frames)

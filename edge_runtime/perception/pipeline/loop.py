@@ -18,7 +18,7 @@ from edge_runtime.perception.pipeline.results import Completed
 from edge_runtime.perception.pipeline.timing import StageTimes
 from edge_runtime.sources.frame import Frame
 
-_TICK_S = 0.1
+TICK_S = 0.1
 """How often the consumer is told the time while no frame arrives: bounds how late a lost camera is reported."""
 
 
@@ -62,7 +62,7 @@ class Pipeline:
         """For lanes: hand on one batch; waits while the evaluator is behind, and drops it once that has ended."""
         while not self._closed.is_set():
             try:
-                self._results.put(completed, timeout=_TICK_S)
+                self._results.put(completed, timeout=TICK_S)
             except queue.Full:
                 continue
             return
@@ -100,7 +100,7 @@ class Pipeline:
                     lane.stop()
             ending = all(lane.done for lane in lanes)
             try:
-                completed = self._results.get(timeout=0 if ending else _TICK_S)
+                completed = self._results.get(timeout=0 if ending else TICK_S)
             except queue.Empty:
                 if ending:
                     break
@@ -108,7 +108,7 @@ class Pipeline:
             if completed is not None:
                 self._evaluate(completed)
             now = self._clock.monotonic_ns()
-            if now - last_tick >= _TICK_S * 1e9:
+            if now - last_tick >= TICK_S * 1e9:
                 last_tick = now
                 self._consumer.tick()
 

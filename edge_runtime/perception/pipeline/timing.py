@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edge_runtime.clock import NS_PER_S
+
 _WINDOW = 8192
 """Durations kept per stage for the percentiles: minutes at camera rates, 64 KiB."""
 
@@ -54,6 +56,11 @@ class StageTimes:
         if self._listener is not None:
             for camera in cameras:
                 self._listener(stage, camera, duration_ns / 1e9)
+
+    def totals(self) -> dict[str, tuple[int, float]]:
+        """Durations so far by stage: how many, and their seconds together."""
+        with self._lock:
+            return {name: (entry.count, entry.total_ns / NS_PER_S) for name, entry in self._stages.items()}
 
     def summary(self) -> dict[str, StageSummary]:
         """All stages so far, in the order in which they first appeared."""

@@ -1,0 +1,209 @@
+"""Keeps the device out of its own throttling: reads its health each second and says how much work is done.
+
+The decision is `edge_runtime.health.governor.step`, which is pure. A device of which no temperature was ever known
+(a virtual machine, a board without sensors) works in full: there is nothing to hold on to, and half of the frames
+for ever would help nobody. Where a temperature was known and is not any more, the governor is careful; where the
+hardware says that it slows itself down, work is left out even without a temperature.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.config.governor import GovernorConfig
+from edge_runtime.config.guard import GuardConfig
+from edge_runtime.config.node import NodeConfig
+from edge_runtime.health import HealthReader, HealthSnapshot, read_health
+from edge_runtime.health.governor import LADDER, GovernorSettings, Level, ThermalReading, start, step
+from edge_runtime.health.heat import thermal_reading
+from edge_runtime.health.sustained import SustainedRate, shortest_deadline_s, sustained_rate
+from edge_runtime.node.snapshot import HeatSnapshot
+from edge_runtime.telemetry import get_logger
+
+FRAME_LADDER = tuple(Level(share) for share in dict.fromkeys(level.frame_share for level in LADDER))
+"""The governor's levels without smaller models, of which a configuration names none."""
+
+PERIOD_S = 1.0
+WINDOW_S = 60.0
+"""Length of a window of the sustained rate."""
+
+_MOST_WINDOWS = 60
+_LOWEST_C, _HIGHEST_C = 40.0, 130.0
+
+
+def governor_of(config: NodeConfig) -> GovernorConfig | None:
+    """What the governor of a configuration may do; None where it is off, or where no device runs it."""
+    if config.guard is None and config.delivery is None:
+        return None
+    governor = (config.guard or GuardConfig()).governor
+    return governor if governor.enabled else None
+
+
+class Heat:
+    """The governor's state, stepped with each look at the device.
+
+    Args:
+        governor: what it may do.
+        max_temperature_c: the hottest that the device may become, where that is known.
+        now_ns: CLOCK_MONOTONIC.
+
+    Attributes:
+        level: that holds.
+        why: it does.
+        celsius: of the last reading; of the sensor nearest to its limit, as if the limit were `limit_c`.
+    """
+
+    def __init__(self, governor: GovernorConfig, max_temperature_c: float | None, now_ns: int) -> None:
+        given_c = governor.limit_c if governor.limit_c is not None else max_temperature_c
+        self._absolute = given_c is not None
+        limit_c = GovernorSettings().limit_c if given_c is None else min(max(given_c, _LOWEST_C), _HIGHEST_C)
+        self._settings = GovernorSettings(
+            limit_c=limit_c, careful_level=governor.careful_level, ladder=FRAME_LADDER
+        )
+        self._state = start(now_ns, self._settings)
+        self.level = FRAME_LADDER[0]
+        self.why = self._state.why
+        self.celsius: float | None = None
+
+    @property
+    def limit_c(self) -> float:
+        """No sensor shall come near this."""
+        return self._settings.limit_c
+
+    def step(self, snapshot: HealthSnapshot, now_ns: int) -> bool:
+        """Take a look at the device into account; whether the level changed."""
+        reading = self._reading(snapshot)
+        if self._state.celsius is None:
+            # A temperature that never was does not grow old: see above.
+            self._state = replace(self._state, taken_ns=now_ns)
+        before = self.level
+        self._state, self.level = step(now_ns, self._state, reading, self._settings)
+        self.celsius = reading.celsius
+        known = self._state.celsius is not None or self._state.index > 0
+        self.why = self._state.why if known else f"not governed: {snapshot.hottest.celsius.reason}"
+        return self.level != before
+
+    def _reading(self, snapshot: HealthSnapshot) -> ThermalReading:
+        reading, hottest_c = thermal_reading(snapshot, self._settings), snapshot.hottest.celsius.value
+        if not self._absolute or reading.celsius is None or hottest_c is None:
+            return reading
+        # A limit that a person gave holds beside those that the sensors have.
+        return replace(reading, celsius=max(reading.celsius, hottest_c))
+
+
+class Rates:
+    """The rate that the models hold, from what their inferences took, in windows."""
+
+    def __init__(self) -> None:
+        self._windows: list[float] = []
+        self._before = (0, 0.0)
+
+    def add(self, inferences: int, seconds: float) -> None:
+        """At the end of a window: inferences since the start, and what they took together."""
+        count, taken_s = inferences - self._before[0], seconds - self._before[1]
+        self._before = inferences, seconds
+        if count > 0 and taken_s > 0:
+            self._windows = [*self._windows[1 - _MOST_WINDOWS :], count / taken_s]
+
+    def rate(self) -> SustainedRate | None:
+        """The rate so far; None before the first window with an inference."""
+        return sustained_rate(self._windows) if self._windows else None
+
+
+class HeatKeeper:
+    """Runs the governor on a thread of its own: a sensor that hangs holds nobody else.
+
+    Args:
+        heat: the governor.
+        reader: where to look.
+        apply: told each new share of frames.
+        work: inferences so far, the seconds that they took together, and the seconds of everything else that a
+            frame takes.
+        deadline_s: the shortest that the configuration promises from capture to event.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self,
+        heat: Heat,
+        reader: HealthReader,
+        *,
+        apply: Callable[[float], None],
+        work: Callable[[], tuple[int, float, float]],
+        deadline_s: float,
+        clock: Clock,
+    ) -> None:
+        self._heat, self._reader, self._apply, self._work = heat, reader, apply, work
+        self._deadline_s, self._clock = deadline_s, clock
+        self._rates = Rates()
+        self._rest_s = 0.0
+        self._window_ns = clock.monotonic_ns()
+        self._warned = False
+        self._log = get_logger()
+        self._ending = threading.Event()
+        # Daemon: a sensor's driver that never returns must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="heat", daemon=True)
+        self._snapshot = self._taken()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End; a look that hangs is left behind."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def snapshot(self) -> HeatSnapshot:
+        """How it stood after the last look; from any thread."""
+        return self._snapshot
+
+    def turn(self) -> None:
+        """Look once, and do what follows."""
+        now_ns = self._clock.monotonic_ns()
+        changed = self._heat.step(read_health(self._reader), now_ns)
+        share = self._heat.level.frame_share
+        if changed:
+            self._apply(share)
+            self._log.warning(
+                "heat: share of frames looked at", share=share, why=self._heat.why, celsius=self._heat.celsius
+            )
+        if now_ns - self._window_ns >= WINDOW_S * NS_PER_S:
+            self._window_ns = now_ns
+            inferences, seconds, self._rest_s = self._work()
+            self._rates.add(inferences, seconds)
+        self._snapshot = self._taken()
+        self._warn()
+
+    def _run(self) -> None:
+        while not self._ending.wait(PERIOD_S):
+            self.turn()
+
+    def _taken(self) -> HeatSnapshot:
+        heat, rate = self._heat, self._rates.rate()
+        return HeatSnapshot(
+            frame_share=heat.level.frame_share,
+            why=heat.why,
+            celsius=heat.celsius,
+            limit_c=heat.limit_c,
+            peak_hz=None if rate is None else rate.peak_hz,
+            sustained_hz=None if rate is None else rate.sustained_hz,
+            settled=rate is not None and rate.settled,
+            shortest_deadline_s=None
+            if rate is None
+            else shortest_deadline_s(rate.sustained_hz, rest_s=self._rest_s),
+        )
+
+    def _warn(self) -> None:
+        """Say once that a deadline is shorter than what the device holds when it is warm."""
+        held_s = self._snapshot.shortest_deadline_s
+        if self._warned or held_s is None or not self._snapshot.settled or held_s <= self._deadline_s:
+            return
+        self._warned = True
+        self._log.warning(
+            "a deadline is shorter than this device can hold",
+            deadline_ms=round(self._deadline_s * 1000),
+            held_ms=round(held_s * 1000),
+        )
