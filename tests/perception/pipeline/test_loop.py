@@ -17,6 +17,7 @@ from edge_runtime.perception.pipeline import (
     StageTimes,
     Unseen,
 )
+from edge_runtime.perception.pipeline.lane import infer_limit_ns
 from tests.rigs import pipeline as rig
 
 MS = 1_000_000
@@ -253,3 +254,53 @@ def test_the_consumer_hears_the_time_while_nothing_arrives() -> None:
     threading.Timer(0.5, silent.end).start()
     assert run.go() == []
     assert run.consumer.ticks >= 3
+
+
+def test_what_the_threads_are_at_is_seen_while_they_are_at_it() -> None:
+    going, seen = threading.Event(), threading.Event()
+
+    def wait(run: int) -> float:
+        going.set()
+        assert seen.wait(5)
+        return 0.0
+
+    run = Run(rig.SimulatedModel(rig.Accelerator(duration_s=wait)), [LaneSource(recording("a", 1), None)])
+    found: list[Any] = []
+
+    def look() -> None:
+        assert going.wait(5)
+        found.extend(run.lane.under_way())
+        seen.set()
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    (outcome,) = run.go()
+    looker.join()
+    (unit,) = found
+    assert unit.thread == "m-infer-0"
+    assert unit.captured == (("a", outcome.frame.capture_ns),)
+    assert unit.due_ns - unit.since_ns == 300 * MS  # the time limit of 200 and half of it again
+    assert run.lane.under_way() == []
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "limit_ms"), [(0.01, 110), (0.2, 300), (1.0, 1500), (10.0, 11_000), (600.0, 601_000)]
+)
+def test_how_long_an_inference_may_take(timeout_s: float, limit_ms: int) -> None:
+    assert infer_limit_ns(timeout_s) == limit_ms * MS
+
+
+def test_a_share_of_the_frames_of_a_live_camera_and_all_of_a_recording() -> None:
+    live, stored = rig.Supply("live"), recording("stored", 40)
+    now = SystemClock().monotonic_ns()
+    live.put(*(rig.make_frame("live", i, capture_ns=now + i * 10 * MS) for i in range(40)))
+    live.end()
+    run = Run(
+        rig.SimulatedModel(rig.Accelerator()), [LaneSource(live, 60_000 * MS), LaneSource(stored, None)]
+    )
+    run.lane.frame_share = 0.25
+    outcomes = run.go()
+    assert len(sequences(outcomes, "stored")) == 40
+    kept = sequences(outcomes, "live")
+    assert len(kept) + run.lane.drops["live", "thermal"] == 40
+    assert 9 <= len(kept) <= 11
