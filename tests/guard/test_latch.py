@@ -1,4 +1,4 @@
-"""The latch on disk: whole or as it was, after a kill between any two of the steps that write it."""
+"""The latch on disk: whole or as it was, after a kill or a power cut between any two of the steps that write it."""
 
 import errno
 import json
@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -193,3 +195,97 @@ def test_a_kill_between_any_two_steps_leaves_a_file_that_permits_nothing(tmp_pat
     assert outcomes.count(None) >= 3
     assert outcomes.count(LATCHED) >= 1
     assert int(done.stdout) == len(outcomes), "each step was killed once"
+
+
+@dataclass
+class Disk:
+    """What a power cut may leave of one folder: only what was flushed is certain, and without it there is no order.
+
+    Attributes:
+        before: content of each name that was on the disk, for good, before the first step.
+        steps: what was done, one after the other: `flush` of a file, `rename` of one, `flush folder`.
+        contents: of a file that was renamed, when it was.
+    """
+
+    before: dict[str, bytes]
+    steps: list[tuple[str, ...]] = field(default_factory=list)
+    contents: dict[str, bytes] = field(default_factory=dict)
+
+    def after_a_cut(self, done: int) -> Iterator[dict[str, bytes]]:
+        """Every folder that a cut after so many steps may leave."""
+        certain, flushed = dict(self.before), set[str]()
+        renamed: list[tuple[str, ...]] = []
+        for step in self.steps[:done]:
+            if step[0] == "flush":
+                flushed.add(step[1])
+            elif step[0] == "rename":
+                renamed.append(step)
+            else:
+                certain |= {target: self.contents[source] for _, source, target in renamed}
+                renamed = []
+        yield certain
+        # A rename may have reached the disk all the same, and before the data of its file.
+        for _, source, target in renamed:
+            whole = self.contents[source]
+            for length in [len(whole)] if source in flushed else range(len(whole) + 1):
+                yield certain | {target: whole[:length]}
+
+
+def recorded(path: Path, record: Record, *, permitting: bool, patch: pytest.MonkeyPatch) -> Disk:
+    """The steps that a save takes, by what the interpreter and the kernel are asked for."""
+    disk, real = Disk({path.name: path.read_bytes()}), os.fsync
+    listening = [True]
+
+    def heard(event: str, arguments: tuple[object, ...]) -> None:
+        if listening and event == "os.rename" and str(path.parent) in str(arguments):
+            source, target = Path(str(arguments[0])), Path(str(arguments[1]))
+            disk.contents[source.name] = source.read_bytes()
+            disk.steps.append(("rename", source.name, target.name))
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        name = Path(f"/proc/self/fd/{descriptor}").readlink()
+        disk.steps.append(("flush folder",) if name == path.parent else ("flush", name.name))
+
+    sys.addaudithook(heard)  # for good; it listens while this function runs
+    with patch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        assert LatchFile(path).save(record, permitting=permitting)
+    listening.clear()
+    return disk
+
+
+WAYS = [(CLEAR, True), (CLEAR, False), (LATCHED, False)]
+
+
+@pytest.mark.parametrize("before", WAYS)
+@pytest.mark.parametrize("after", WAYS)
+def test_a_power_cut_between_any_two_steps_leaves_the_old_file_or_the_new_one_whole(
+    before: tuple[Record, bool], after: tuple[Record, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "latch"
+    LatchFile(path).save(before[0], permitting=before[1])
+    old = path.read_bytes()
+    disk = recorded(path, after[0], permitting=after[1], patch=monkeypatch)
+    new = path.read_bytes()
+    assert [step[0] for step in disk.steps] == ["flush", "rename", "flush folder"]
+    for done in range(len(disk.steps) + 1):
+        assert {left["latch"] for left in disk.after_a_cut(done)} <= {old, new}
+    assert [left["latch"] for left in disk.after_a_cut(len(disk.steps))] == [new]
+
+
+@pytest.mark.parametrize("forgotten", ["flush", "flush folder"])
+def test_without_either_flush_a_power_cut_leaves_a_part_of_it_or_what_was_said_to_be_replaced(
+    forgotten: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the test above can fail."""
+    path = tmp_path / "latch"
+    LatchFile(path).save(CLEAR, permitting=True)
+    old = path.read_bytes()
+    disk = recorded(path, LATCHED, permitting=False, patch=monkeypatch)
+    disk.steps = [step for step in disk.steps if step[0] != forgotten]
+    left = {left["latch"] for at in range(len(disk.steps) + 1) for left in disk.after_a_cut(at)}
+    if forgotten == "flush":
+        assert left - {old, path.read_bytes()}
+    else:
+        assert old in {left["latch"] for left in disk.after_a_cut(len(disk.steps))}
