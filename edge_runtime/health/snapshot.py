@@ -106,7 +106,7 @@ def read_health(reader: HealthReader) -> HealthSnapshot:
     files = SysFiles(reader.root, clock, max_files=reader.max_files, max_ms=reader.max_ms)
     # what the guard and the governor live on comes first: a slow sensor further down cannot take their time
     temperatures = linux.read_temperatures(files)
-    throttling = _throttling(linux.read_limiters(files), linux.read_throttle_counts(files))
+    throttling = judge_throttling(linux.read_limiters(files), linux.read_throttle_counts(files))
     memory, pressure = linux.read_memory(files), linux.read_pressure(files)
     load, cpu_clocks = linux.read_load(files), linux.read_cpu_clocks(files)
     disks = {str(folder): linux.read_disk(folder) for folder in reader.disks}
@@ -166,7 +166,8 @@ def _limit(zone: linux.Zone) -> float | None:
     return min(limits) if limits else None
 
 
-def _throttling(limiters: Mapping[str, linux.Limiter], counts: Mapping[str, Reading[int]]) -> Throttling:
+def judge_throttling(limiters: Mapping[str, linux.Limiter], counts: Mapping[str, Reading[int]]) -> Throttling:
+    """What slows the machine down, by its limiters; `counts` are told as they are."""
     states = {name: limiter.state.value for name, limiter in limiters.items()}
     by = tuple(name for name, state in states.items() if state)
     if by:

@@ -1,0 +1,220 @@
+"""The monitor's process: `python -m edge_runtime.node.monitor_process --config FILE [--state DIR]`.
+
+Under a guard it beats after each round, reads the guard's flight ring, and ends in order when the guard dies: what
+the ring still holds is written down first.
+Exit codes: 0 ended cleanly, 1 it could not do its work, 2 its arguments or the configuration cannot be used.
+"""
+
+import argparse
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from edge_runtime.clock import NS_PER_S, SystemClock
+from edge_runtime.config import LoadedConfig, load_config
+from edge_runtime.config.delivery import DeliveryConfig
+from edge_runtime.config.guard import GuardConfig
+from edge_runtime.config.monitor import MonitorConfig
+from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.gate import Gate, GateSettings, PolicyFile
+from edge_runtime.guard.page import SlotWriter
+from edge_runtime.guard.ring import VARIABLE, RingReader
+from edge_runtime.lifeline import die_with_parent, leave_no_core
+from edge_runtime.monitor.adapters import AdapterSocket, is_listening
+from edge_runtime.monitor.announcer import Announcer
+from edge_runtime.monitor.changes import Labels
+from edge_runtime.monitor.entries import Stamp
+from edge_runtime.monitor.recall import Recalled, recall
+from edge_runtime.monitor.recorder import Recorder
+from edge_runtime.monitor.rounds import OUTBOX_S, Parts, Rounds
+from edge_runtime.monitor.sampling import HostSampler
+from edge_runtime.node.camera_board import read_board
+from edge_runtime.node.places import state_of
+from edge_runtime.outbox import OutboxClient, OutboxStatus
+from edge_runtime.state import StateDirectory
+from edge_runtime.telemetry import configure_logging, get_logger
+
+_CALL_S = 2.0
+_GATE_S = 2.0
+_RECORDER_S = 2.0
+_PREDECESSOR_S = 6.0
+_LOOK_S = 0.1
+FLIGHT = "flight"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until a signal asks for the end; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m edge_runtime.node.monitor_process", description="The monitor's process."
+    )
+    parser.add_argument("--config", type=Path, required=True, help="configuration of the device")
+    parser.add_argument("--state", type=Path, help="state directory")
+    options = parser.parse_args(arguments)
+    leave_no_core()
+    with _asked_to_end() as ending:
+        die_with_parent()
+        try:
+            return _run(load_config(options.config), options.state, ending)
+        except EdgeRuntimeError as error:
+            sys.stderr.write(f"error: {error}\n")
+            return error.exit_code
+
+
+@contextlib.contextmanager
+def _asked_to_end() -> Iterator[socket.socket]:
+    """A socket that becomes readable when SIGTERM or SIGINT arrives, also one that comes before anybody waits."""
+    reading, writing = socket.socketpair()
+    writing.settimeout(0)
+
+    def ask(_number: int, _frame: object) -> None:
+        with contextlib.suppress(OSError):
+            writing.send(b"e")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield reading
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        reading.close()
+        writing.close()
+
+
+def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> int:
+    configure_logging(loaded.config.logging.level, loaded.config.logging.format)
+    state, clock = state_of(loaded, option).ensure(), SystemClock()
+    settings = (loaded.config.guard or GuardConfig()).monitor
+    flight = state.guard / FLIGHT
+    with contextlib.ExitStack() as stack:
+        # The socket is also what keeps a second monitor from the recorder's files, so it is closed last.
+        adapters = stack.enter_context(contextlib.closing(_adapters(state, settings, clock, ending)))
+        ring_name = _ring_name(clock)
+        recalled = recall(flight, ring_name)
+        slot, ring = SlotWriter.from_environment(), RingReader.from_environment(after=recalled.after)
+        recorder = Recorder(flight, settings.recorder.bytes, settings.recorder.sync, clock)
+        stack.callback(recorder.close, _RECORDER_S)
+        road = None if loaded.config.delivery is None else _Road(loaded, settings, state, clock)
+        if road is not None:
+            stack.callback(road.close)
+        rounds = Rounds(
+            Parts(
+                settings=settings,
+                sampler=HostSampler(clock, _disks(loaded, state), settings.batteries),
+                adapters=adapters,
+                recorder=recorder,
+                ring=ring,
+                ring_name=ring_name or "",
+                slot=slot,
+                announcer=None if road is None else road.announcer,
+                queue=None if road is None else road.status,
+                cameras=lambda: read_board(state, clock),
+                clock=clock,
+            )
+        )
+        _begin(recorder, recalled, ring_name, road, clock)
+        gc.collect()
+        gc.freeze()  # what was imported lives as long as the process
+        rounds.run(ending)
+        if road is not None:
+            road.hand_over()
+            rounds.note_handed()
+    return 0
+
+
+class _Road:
+    """The road of events out of this process: a gate of its own, and the outbox behind it.
+
+    No event of it has a crop, so nothing is ever redacted here and no model is loaded for it.
+    """
+
+    def __init__(
+        self, loaded: LoadedConfig, settings: MonitorConfig, state: StateDirectory, clock: SystemClock
+    ) -> None:
+        delivery = loaded.config.delivery or DeliveryConfig()
+        self._gates_client = OutboxClient(state.outbox_socket, clock, _CALL_S)
+        self._client = OutboxClient(state.outbox_socket, clock, OUTBOX_S)
+        self._gate = Gate(
+            self._gates_client,
+            PolicyFile(loaded.resolve(delivery.policy) if delivery.policy else state.policy, clock),
+            state,
+            settings=GateSettings(delivery.ring_bytes, delivery.ring_events),
+            clock=clock,
+        )
+        self._gate.start()
+        self.announcer = Announcer(self._gate, Labels(settings.data_class, loaded.digest), clock)
+
+    def status(self) -> OutboxStatus:
+        """How the queue stands.
+
+        Raises:
+            OutboxError: the outbox is away.
+        """
+        return self._client.status()
+
+    def hand_over(self) -> None:
+        """Take no more events, and hand over what is inside."""
+        self._gate.close(_GATE_S)
+        if self.announcer.unsettled:
+            get_logger().error(
+                "the outbox has not taken all events; the next monitor hands them over",
+                events=self.announcer.unsettled,
+            )
+
+    def close(self) -> None:
+        """End the connections."""
+        self._gates_client.close()
+        self._client.close()
+
+
+def _adapters(
+    state: StateDirectory, settings: MonitorConfig, clock: SystemClock, ending: socket.socket
+) -> AdapterSocket:
+    """The adapters' socket; a predecessor whose guard died is waited for while it writes its last lines down."""
+    reported = frozenset(name for name, bounds in settings.batteries.items() if bounds.supply is None)
+    until_ns = clock.monotonic_ns() + int(_PREDECESSOR_S * NS_PER_S)
+    while is_listening(state.adapters_socket) and clock.monotonic_ns() < until_ns:
+        if select.select([ending], [], [], _LOOK_S)[0]:
+            break
+    return AdapterSocket(state.adapters_socket, reported, clock)
+
+
+def _ring_name(clock: SystemClock) -> str | None:
+    """Which ring this process was given: the memory's number, the guard's process, and the boot."""
+    told = os.environ.get(VARIABLE, "")
+    try:
+        return f"{clock.wall().boot_id[:8]}-{os.getppid()}-{os.fstat(int(told)).st_ino:x}"
+    except (ValueError, OSError):
+        return None  # reading it says what is wrong with it
+
+
+def _disks(loaded: LoadedConfig, state: StateDirectory) -> dict[str, Path]:
+    found = {"state": state.path}
+    if loaded.config.evidence is not None:
+        folder = loaded.resolve(loaded.config.evidence.directory)
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent  # perception makes it; its disk is there already
+        found["evidence"] = folder
+    return found
+
+
+def _begin(
+    recorder: Recorder, recalled: Recalled, ring: str | None, road: _Road | None, clock: SystemClock
+) -> None:
+    stamp = Stamp.take(clock)
+    records = [stamp.record("start", {"pid": os.getpid(), "ring": ring, "after": recalled.after})]
+    if road is not None and recalled.given_up:
+        get_logger().error("events of an earlier run given up", events=recalled.given_up)
+        records.append(stamp.record("lost", {"events": recalled.given_up}))
+    ticket = recorder.append(records, urgent=True)
+    if road is not None:
+        road.announcer.announce(recalled.unhanded, ticket)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
