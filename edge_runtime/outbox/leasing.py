@@ -70,7 +70,7 @@ def _free(tx: Transaction, severity: int, number: int) -> list[Place]:
 
 def _load(tx: Transaction, places: list[Place], wall_ms: int | None) -> list[tuple[Place, QueuedItem]]:
     """Rows as items, in order; without those that are damaged, which are counted as lost."""
-    marks = [place[2] for place in places]
+    marks, epoch = [place[2] for place in places], tx.books.epoch
     rows = {row[0]: row for row in tx.database.execute(_LOAD, marks + [-1] * (_LOADED - len(marks)))}
     loaded: list[tuple[Place, QueuedItem]] = []
     for place in places:
@@ -85,7 +85,7 @@ def _load(tx: Transaction, places: list[Place], wall_ms: int | None) -> list[tup
         tries += tx.leases.tries.get(seq, 0)
         left = deadline - tx.now_ms
         label = None if wall_ms is None else wall_ms + left
-        loaded.append((place, QueuedItem(key, seq, severity, left, label, tries, body)))
+        loaded.append((place, QueuedItem(key, seq, severity, left, label, tries, body, epoch)))
     return loaded
 
 

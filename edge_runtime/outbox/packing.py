@@ -94,32 +94,40 @@ def _result(outcome: Any, reason: Any, volatile: Any) -> PutResult:
     return PutResult(Put(outcome), None if reason is None else NotAccepted(reason), bool(volatile))
 
 
-def pack_items(items: list[QueuedItem]) -> list[tuple[Any, ...]]:
-    """Rows of a lease."""
-    return [
+def pack_items(items: list[QueuedItem]) -> list[Any]:
+    """The epoch of a lease, which is that of all its items, and their rows; nothing for no items."""
+    if not items:
+        return []
+    rows = [
         (item.key, item.seq, item.severity, item.left_ms, item.deadline_ms, item.tries, item.body)
         for item in items
     ]
+    return [items[0].epoch, rows]
 
 
-def unpack_items(rows: Any) -> list[QueuedItem]:
-    """Leased items of their rows.
+def unpack_items(answer: Any) -> list[QueuedItem]:
+    """Leased items of their epoch and rows.
 
     Raises:
         CallError: they are none.
     """
     try:
-        return [_item(row) for row in _list(rows)]
+        if not _list(answer):
+            return []
+        epoch, rows = answer
+        if type(epoch) is not str:
+            raise TypeError
+        return [_item(row, epoch) for row in _list(rows)]
     except _WRONG:
         raise CallError("not leased items") from None
 
 
-def _item(row: Any) -> QueuedItem:
+def _item(row: Any, epoch: str) -> QueuedItem:
     key, seq, severity, left_ms, deadline_ms, tries, body = row
     numbers = type(seq) is type(severity) is type(left_ms) is type(tries) is int
     if not numbers or not type(key) is type(body) is bytes or type(deadline_ms) not in (int, type(None)):
         raise TypeError
-    return QueuedItem(key, seq, severity, left_ms, deadline_ms, tries, body)
+    return QueuedItem(key, seq, severity, left_ms, deadline_ms, tries, body, epoch)
 
 
 def _list(rows: Any) -> list[Any]:

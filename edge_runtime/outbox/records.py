@@ -152,6 +152,7 @@ class QueuedItem:
         left_ms: time to live that is left.
         deadline_ms: wall label of its end, milliseconds since 1970; None while the clock is not synchronised.
         tries: earlier attempts that the server put off, or that were returned as tried.
+        epoch: of the outbox that handed it out; `seq` means nothing in another.
     """
 
     key: bytes
@@ -161,6 +162,7 @@ class QueuedItem:
     deadline_ms: int | None
     tries: int
     body: bytes
+    epoch: str
 
 
 @dataclass(frozen=True, slots=True)

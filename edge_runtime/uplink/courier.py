@@ -173,14 +173,12 @@ class Courier:
             return
         floor = self._delivery.min_severity
         items = self._ask(lambda: self._outbox.lease(events, size, floor))
-        if items:
-            point = self.sync_point()
-            if point is not None and point.epoch != self._delivery.epoch:
-                # The outbox was restarted with another database: numbers of the old one mean nothing there.
-                self._give_all_back()
-                self._sync_ns = now_ns
-            elif point is not None:
-                self._delivery.offer(items, now_ns)
+        if items and items[0].epoch != self._delivery.epoch:
+            # The outbox was restarted with another database: numbers of the old one mean nothing there.
+            self._give_all_back()
+            self._sync_ns = now_ns
+        elif items:
+            self._delivery.offer(items, now_ns)
         elif items is not None:
             self._watching = True
             self._lease_ns = now_ns + _EMPTY_WAKE_NS if floor else now_ns

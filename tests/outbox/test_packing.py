@@ -25,7 +25,8 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=4), inner, max_size=8),
     max_leaves=30,
 )
-ITEM = QueuedItem(key_of(1), 7, 2, 1000, None, 3, b"body")
+EPOCH = "0190a5b2-7c3d-7000-8000-000000000001"
+ITEM = QueuedItem(key_of(1), 7, 2, 1000, None, 3, b"body", EPOCH)
 
 
 def test_what_is_packed_comes_out_the_same() -> None:
@@ -42,7 +43,7 @@ def test_what_is_packed_comes_out_the_same() -> None:
         PutResult(Put.NOT_ACCEPTED, NotAccepted.FULL),
     ]
     assert unpack_results(pack_results(results)) == results
-    leased = [ITEM, QueuedItem(key_of(2), 8, 0, 5, 1_790_000_000_000, 0, b"")]
+    leased = [ITEM, QueuedItem(key_of(2), 8, 0, 5, 1_790_000_000_000, 0, b"", EPOCH)]
     assert unpack_items(pack_items(leased)) == leased
 
 

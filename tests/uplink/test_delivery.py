@@ -31,7 +31,7 @@ def item(
     seq: int, severity: int = 1, size: int = 200, left_ms: int = 3_600_000, tries: int = 0
 ) -> QueuedItem:
     key = uuid.UUID(uuid7(seq, seq)).bytes
-    return QueuedItem(key, seq, severity, left_ms, None, tries, bytes([seq % 251]) * size)
+    return QueuedItem(key, seq, severity, left_ms, None, tries, bytes([seq % 251]) * size, EPOCH)
 
 
 class Low(random.Random):
@@ -318,12 +318,12 @@ def test_too_little_left_for_a_bundle_makes_no_busy_loop(tmp_path: Path) -> None
     desk.budget.claim(9_500)
     # random bytes do not compress: the bundle is larger than what is left, and what is left is more than nothing
     body = random.Random(1).randbytes(3_000)
-    lease(desk, QueuedItem(item(1).key, 1, 1, 60_000, None, 0, body))
+    lease(desk, QueuedItem(item(1).key, 1, 1, 60_000, None, 0, body, EPOCH))
     desk.clock.go(1)
     assert desk.send() is None
     assert desk.delivery.min_severity == 3
     assert desk.delivery.unaffordable() == [1]
-    lease(desk, QueuedItem(item(2).key, 2, 3, 600_000, None, 0, body))
+    lease(desk, QueuedItem(item(2).key, 2, 3, 600_000, None, 0, body, EPOCH))
     assert desk.send() is None  # the overdraft of 2,000 does not pay either
     wake = desk.delivery.wake_ns(desk.now)
     assert wake is not None
@@ -334,7 +334,10 @@ def test_a_broker_that_takes_small_packets_gets_small_bundles(desk: Desk) -> Non
     desk.delivery.connected(100, 4_000, desk.now)
     desk.receipt(0)
     rng = random.Random(2)
-    lease(desk, *(QueuedItem(item(n).key, n, 3, 60_000, None, 0, rng.randbytes(500)) for n in range(1, 20)))
+    lease(
+        desk,
+        *(QueuedItem(item(n).key, n, 3, 60_000, None, 0, rng.randbytes(500), EPOCH) for n in range(1, 20)),
+    )
     sizes = []
     while (parcel := desk.delivery.next_parcel(desk.now)) is not None:
         sizes.append(len(parcel.payload))
@@ -347,7 +350,7 @@ def test_what_no_packet_can_hold_waits_and_blocks_nobody(desk: Desk) -> None:
     desk.delivery.connected(100, 1_000, desk.now)
     desk.receipt(0)
     body = random.Random(3).randbytes(5_000)
-    lease(desk, QueuedItem(item(1).key, 1, 3, 600_000, None, 0, body))
+    lease(desk, QueuedItem(item(1).key, 1, 3, 600_000, None, 0, body, EPOCH))
     assert desk.send() is None
     lease(desk, item(2, severity=3))
     assert desk.send() == [2]
@@ -412,7 +415,7 @@ def test_the_servers_clock_is_that_of_its_newest_receipt(desk: Desk) -> None:
 def test_a_bundle_is_never_larger_than_a_payload_may_be() -> None:
     rng = random.Random(4)
     entries = [
-        Leased(QueuedItem(item(n).key, n, 1, 60_000, None, 0, rng.randbytes(1_000)), 0, 0)
+        Leased(QueuedItem(item(n).key, n, 1, 60_000, None, 0, rng.randbytes(1_000), EPOCH), 0, 0)
         for n in range(1, 65)
     ]
     parcel = pack(choose(entries, 5), "dev-1", EPOCH, 0)
