@@ -162,8 +162,9 @@ class HeatKeeper:
 
     def turn(self) -> None:
         """Look once, and do what follows."""
-        now_ns = self._clock.monotonic_ns()
-        changed = self._heat.step(read_health(self._reader), now_ns)
+        looked = read_health(self._reader)
+        now_ns = self._clock.monotonic_ns()  # after the look: a reading from the future is none
+        changed = self._heat.step(looked, now_ns)
         share = self._heat.level.frame_share
         if changed:
             self._apply(share)

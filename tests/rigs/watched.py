@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import yaml
 
+from edge_runtime.clock import SystemClock
 from edge_runtime.config import load_config
 from edge_runtime.guard.conditions import Condition, conditions_in
 from edge_runtime.guard.page import Beat, Page, SlotWriter
@@ -24,6 +25,7 @@ from edge_runtime.perception.backends import Backend, Tensor
 from edge_runtime.perception.letterbox import Letterbox
 from edge_runtime.perception.preprocess import Preprocessor
 from edge_runtime.sources import Image
+from edge_runtime.telemetry.metrics import Metrics
 
 ACCEPTED = ["NOASSERTION", "AGPL-3.0"]
 PATIENCE_S = 30.0
@@ -113,7 +115,8 @@ class Watched:
         models: Mapping[str, ReadyModel],
         *,
         sinks: Sequence[EventSink] = (),
-        health: HealthReader | None = None,
+        board: Path | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.faulty = {name: Faulty(ready.model.backend) for name, ready in models.items()}
         self.preparing = {name: StuckPreprocessor(ready.model.preprocessor) for name, ready in models.items()}
@@ -132,7 +135,10 @@ class Watched:
         self.slot = self._page.slot("perception")
         self.slot.expect(os.getpid())
         self.writer = SlotWriter(os.dup(self._page.fd), self.slot.index)
-        self.node = Node(load_config(path), broken, sinks=sinks, beats=self.writer, health=health)
+        health = None if board is None else HealthReader(SystemClock(), root=board, disks=())
+        self.node = Node(
+            load_config(path), broken, sinks=sinks, beats=self.writer, health=health, metrics=metrics
+        )
         self.thread = threading.Thread(target=self.node.run, name="evaluator")
 
     @property
@@ -190,10 +196,11 @@ def watched(
     models: Mapping[str, ReadyModel],
     *,
     sinks: Sequence[EventSink] = (),
-    health: HealthReader | None = None,
+    board: Path | None = None,
+    metrics: Metrics | None = None,
 ) -> Iterator[Watched]:
-    """A node that runs until the block ends."""
-    running = Watched(path, models, sinks=sinks, health=health)
+    """A node that runs until the block ends; `board` is a tree that its governor takes for the machine."""
+    running = Watched(path, models, sinks=sinks, board=board, metrics=metrics)
     running.thread.start()
     try:
         yield running
