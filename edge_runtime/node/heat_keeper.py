@@ -112,7 +112,9 @@ class Rates:
 
 
 class HeatKeeper:
-    """Runs the governor on a thread of its own: a sensor that hangs holds nobody else.
+    """Looks at the device on a thread of its own, and runs the governor on that of whoever calls `turn`.
+
+    So a sensor that hangs holds nobody, and what it said last grows old.
 
     Args:
         heat: the governor.
@@ -141,6 +143,8 @@ class HeatKeeper:
         self._window_ns = clock.monotonic_ns()
         self._warned = False
         self._log = get_logger()
+        self._looked: HealthSnapshot | None = None
+        self._turned_ns = clock.monotonic_ns()
         self._ending = threading.Event()
         # Daemon: a sensor's driver that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="heat", daemon=True)
@@ -157,13 +161,16 @@ class HeatKeeper:
             self._thread.join(timeout_s)
 
     def snapshot(self) -> HeatSnapshot:
-        """How it stood after the last look; from any thread."""
+        """How it stood after the last turn; from any thread."""
         return self._snapshot
 
     def turn(self) -> None:
-        """Look once, and do what follows."""
-        looked = read_health(self._reader)
+        """Do what follows from the last look; call it from one thread, often: it acts once in `PERIOD_S`."""
+        looked = self._looked
         now_ns = self._clock.monotonic_ns()  # after the look: a reading from the future is none
+        if looked is None or now_ns - self._turned_ns < PERIOD_S * NS_PER_S:
+            return
+        self._turned_ns = now_ns
         changed = self._heat.step(looked, now_ns)
         share = self._heat.level.frame_share
         if changed:
@@ -179,8 +186,13 @@ class HeatKeeper:
         self._warn()
 
     def _run(self) -> None:
-        while not self._ending.wait(PERIOD_S):
-            self.turn()
+        while not self._ending.is_set():
+            self.look()
+            self._ending.wait(PERIOD_S)
+
+    def look(self) -> None:
+        """Look at the device once; what follows comes with the next turn."""
+        self._looked = read_health(self._reader)
 
     def _taken(self) -> HeatSnapshot:
         heat, rate = self._heat, self._rates.rate()

@@ -165,6 +165,8 @@ class Node:
         """Time passes."""
         for desk in self._desks.values():
             self._note(desk.tick())
+        if self._heat is not None:
+            self._heat.turn()
         self._export()
         if self._watch is not None:
             self._watch.looked({name: self._look(desk) for name, desk in self._desks.items()})
