@@ -7,7 +7,8 @@ import pytest
 from edge_runtime.guard import explain
 from edge_runtime.guard.conditions import BY_BIT, TRAITS, Condition, mask_of
 from edge_runtime.guard.memory import Change, Inputs, State
-from edge_runtime.guard.profile import EVERYTHING
+from edge_runtime.guard.profile import EVERYTHING, from_json
+from edge_runtime.guard.still import STILL
 from tests.rigs.guard_bodies import CAMERA, Guard, profile_of
 
 C, S = Condition, State
@@ -197,3 +198,83 @@ def test_the_page_shows_the_state_why_and_all_that_is_not_at_rest() -> None:
         "        slot_damaged: counts",
         "        event_late: counts, not evaluated",
     ]
+
+
+def test_everything_about_one_condition() -> None:
+    pose = explain.explained(C.POSE_STALE, profile_of())
+    assert pose == explain.Explained(
+        condition="pose_stale",
+        text="the pose is too old or too uncertain",
+        severity="degraded",
+        does="slower, after 1500 ms SAFE, latched",
+        trips="after 500 ms",
+        trip_ms=500,
+        clear_ms=1000,
+        then="safe",
+        then_ms=1500,
+        clears="alone, when clear for 1000 ms; latched: acknowledgement",
+        evaluated_by="monitor",
+        not_evaluated_in=("crawl",),
+        ignored=None,
+    )
+    estop = explain.explained(C.ESTOP, profile_of())
+    assert (estop.then, estop.then_ms, estop.not_evaluated_in) == (None, None, ())
+    assert (estop.severity, estop.evaluated_by) == ("safe", "motion-gate")
+
+
+def test_what_is_ignored_or_found_by_the_guard_has_no_times() -> None:
+    ignored = explain.explained(C.MAP_STALE, profile_of(conditions__map_stale={"ignored": "no map"}))
+    assert (ignored.severity, ignored.ignored, ignored.not_evaluated_in) == ("healthy", "no map", ())
+    assert (ignored.trip_ms, ignored.clear_ms, ignored.then_ms) == (None, None, None)
+    history = explain.explained(C.REPEATED_LATCHES, profile_of())
+    assert (history.severity, history.ignored, history.evaluated_by) == ("lockout", None, "guard")
+    assert (history.trip_ms, history.not_evaluated_in) == (None, ())
+
+
+def test_what_stops_a_body_that_may_not_move_again_by_itself_is_told_as_latching() -> None:
+    profile = profile_of(stopped={"returns": False})
+    assert explain.explained(C.SOURCE_DARK, profile).severity == "safe"
+    late = explain.explained(C.INFERENCE_LATE, profile)
+    assert (late.severity, late.then) == ("degraded", "safe")
+    assert explain.explained(C.INFERENCE_LATE, profile_of()).then == "stopped"
+
+
+def test_what_does_not_latch_on_a_body_is_left_alone() -> None:
+    still = from_json(STILL)
+    dead = explain.explained(C.WORKER_DEAD, still)
+    assert (dead.severity, dead.clears) == ("degraded", "alone, when clear for 2000 ms")
+    history = explain.explained(C.START_TIMEOUT, still)
+    assert (history.severity, history.does, history.ignored) == ("healthy", "ignored", "nothing latches")
+
+
+def test_each_condition_is_evaluated_by_one_worker_or_by_the_guard() -> None:
+    by: dict[str, set[Condition]] = {}
+    for condition in C:
+        by.setdefault(explain.evaluated_by(condition), set()).add(condition)
+    assert set(by) == {"perception", "outbox", "uplink", "monitor", "motion-gate", "guard"}
+    assert by["outbox"] == {C.QUEUE_NEAR_FULL}
+    assert by["uplink"] == {C.LINK_LOST}
+    assert by["perception"] == {
+        C.SOURCE_STALLED, C.SOURCE_DARK, C.SOURCE_FROZEN, C.SOURCE_LATE,
+        C.INFERENCE_LATE, C.OUTPUT_NOT_FINITE, C.EVENT_LATE,
+    }  # fmt: skip
+    assert by["motion-gate"] == {
+        C.MOTION_GATE_MISMATCH, C.MOTION_REFUSALS, C.UNAPPROVED_RISK, C.ESTOP, C.ESTOP_DISAGREES,
+    }  # fmt: skip
+    assert by["monitor"] == {
+        C.DISK_NEARLY_FULL, C.MEMORY_PRESSURE, C.CLOCK_STEPPED, C.BATTERY_MISSING, C.BATTERY_FROZEN,
+        C.BATTERY_LOW, C.BATTERY_CRITICAL, C.POSE_STALE, C.MAP_STALE, C.SOC_HOT, C.SOC_CRITICAL,
+        C.SOC_THROTTLED, C.TEMPERATURE_UNKNOWN,
+    }  # fmt: skip
+
+
+def test_the_sum_of_a_stop() -> None:
+    assert explain.stop(profile_of(), realtime=True) == (
+        "1 m/s · (700 + 50 + 100) ms + 0.50 m + 0.2 m = 1.55 m of 2.00 m"
+    )
+    assert explain.stop(profile_of(), realtime=False) == (
+        "1 m/s · (3·700 + 50 + 100) ms + 0.50 m + 0.2 m = 2.95 m of 2.00 m"
+    )
+    assert (
+        explain.stop(profile_of(CAMERA), realtime=True) == "this body does not travel: a stop takes no room"
+    )
