@@ -16,6 +16,8 @@ from edge_runtime.errors import ConfigError, EdgeRuntimeError, MissingDependency
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
     from prometheus_client.exposition import generate_latest
+
+    from edge_runtime.telemetry.guard_metrics import AskGuard, GuardCollector
 except ImportError as error:  # pragma: no cover - the development install has it
     raise MissingDependency(
         "metrics need prometheus-client: pip install 'edge-fleet-runtime[device]'"
@@ -180,6 +182,10 @@ class Metrics:
     def process(self, name: str, restarts: int) -> None:
         """A process beside perception was started `restarts` times after its first start."""
         self._process_restarts.labels(name).set(restarts)
+
+    def watch_guard(self, ask: AskGuard) -> None:
+        """Show the guard's numbers too; it is asked at each scrape."""
+        self.registry.register(GuardCollector(ask))
 
     def expose(self) -> bytes:
         """All metrics in the Prometheus text format."""
