@@ -26,8 +26,8 @@ class BatteryMemory:
     """What is remembered of one battery.
 
     Attributes:
-        raw: its last reading.
-        since_ns: since when that is the same while it drains.
+        raw: its last reading while it drained; None while it does not.
+        since_ns: since when that is the same.
         low, critical: by its last reading.
     """
 
@@ -89,11 +89,11 @@ def _missing(now_ns: int, reading: BatteryReading | None, bounds: BatteryConfig)
 def _known(
     now_ns: int, reading: BatteryReading, bounds: BatteryConfig, before: BatteryMemory
 ) -> BatteryMemory:
-    same = before.raw == reading.raw and reading.draining
-    since_ns = before.since_ns if same else now_ns
+    raw = reading.raw if reading.draining else None
+    same = raw is not None and before.raw == raw
     return BatteryMemory(
-        reading.raw,
-        since_ns,
+        raw,
+        before.since_ns if same else now_ns,
         _below(reading, bounds.low, bounds.low_volts, before=before.low),
         _below(reading, bounds.critical, bounds.critical_volts, before=before.critical),
     )

@@ -20,6 +20,9 @@ from typing import Any, BinaryIO
 
 from edge_runtime.durable import sync_directory
 
+FLIGHT = "flight"
+"""The recorder's folder, in the guard's."""
+
 SEGMENTS = 8
 """The recorder's bytes are divided among so many files."""
 
@@ -142,7 +145,7 @@ def _lines(stream: BinaryIO, damage: Damage) -> Iterator[FlightRecord]:
     while line := stream.readline(LARGEST_LINE + 1):
         if line == b"\n":
             continue
-        record = decode_line(line[:-1]) if line.endswith(b"\n") else None
+        record = decode_line(line.removesuffix(b"\n"))
         if record is None:
             damage.lines += 1
         else:
@@ -216,10 +219,14 @@ class FlightWriter:
         assert self._fd is not None
         data = b"\n" + line if self._torn else line
         done = os.write(self._fd, data)
-        self._size += done
-        self._torn = done < len(data) and (done > 0 or self._torn)
-        if done < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if done == len(data):
+            self._size, self._torn = self._size + done, False
+            return
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            self._size, self._torn = self._size + done, True
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _open(self, needed: int) -> None:
         """The newest segment if there is room in it, else a new one."""

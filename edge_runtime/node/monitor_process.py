@@ -30,6 +30,7 @@ from edge_runtime.monitor.adapters import AdapterSocket, is_listening
 from edge_runtime.monitor.announcer import Announcer
 from edge_runtime.monitor.changes import Labels
 from edge_runtime.monitor.entries import Stamp
+from edge_runtime.monitor.flight import FLIGHT
 from edge_runtime.monitor.recall import Recalled, recall
 from edge_runtime.monitor.recorder import Recorder
 from edge_runtime.monitor.rounds import OUTBOX_S, Parts, Rounds
@@ -45,7 +46,6 @@ _GATE_S = 2.0
 _RECORDER_S = 2.0
 _PREDECESSOR_S = 6.0
 _LOOK_S = 0.1
-FLIGHT = "flight"
 
 
 def main(arguments: list[str] | None = None) -> int:
