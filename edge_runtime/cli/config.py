@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from edge_runtime.config import Problem
+    from edge_runtime.config import LoadedConfig, Problem
+    from edge_runtime.config.checks import Finding
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,7 +36,7 @@ def check(
         loaded = load_config(file)
         manifests, unreadable = readable_manifests(loaded)
         warnings = (*loaded.warnings, *loaded.locate(unreadable))
-        loaded.refuse(manifest_problems(loaded, manifests))
+        loaded.refuse([*manifest_problems(loaded, manifests), *_guard_problems(loaded)])
     except InvalidConfig as error:
         if as_json:
             problems = problem_records(error.problems)
@@ -138,3 +139,11 @@ def init(
         )
     )
     return 0
+
+
+def _guard_problems(loaded: "LoadedConfig") -> "list[Finding]":
+    """What the files about the body say that the guard cannot use."""
+    from edge_runtime.node.guarding import guard_problems
+    from edge_runtime.node.places import state_of
+
+    return guard_problems(loaded, state_of(loaded)) if loaded.config.guard is not None else []

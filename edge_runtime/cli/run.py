@@ -1,10 +1,15 @@
-"""`edge-runtime run`: cameras, models and rules of one configuration, until they end or are told to."""
+"""`edge-runtime run`: cameras, models and rules of one configuration, until they end or are told to.
+
+A configuration of a device, with a `delivery` or a `guard` section, runs under the guard: this process becomes it,
+and it starts the same command line anew for the cameras, beside the other processes.
+"""
 
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -13,9 +18,11 @@ from edge_runtime.errors import ConfigError, EdgeRuntimeError
 if TYPE_CHECKING:
     from edge_runtime.annotation import Recorder, RecorderStatus
     from edge_runtime.config import LoadedConfig
-    from edge_runtime.node import ReadyModel, RunSnapshot
+    from edge_runtime.guard.page import SlotWriter
     from edge_runtime.node.camera import EventSink
     from edge_runtime.node.delivery import Delivery
+    from edge_runtime.node.models import ReadyModel
+    from edge_runtime.node.snapshot import RunSnapshot
     from edge_runtime.telemetry.metrics import Metrics
 
 SWITCH_INTERVAL_S = 0.0005
@@ -53,46 +60,124 @@ def run(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option("--state", metavar="DIR", help="State directory, for a configuration with delivery."),
+        typer.Option("--state", metavar="DIR", help="State directory, for the configuration of a device."),
     ] = None,
 ) -> int:
-    """Run cameras, models and rules of one configuration."""
-    from edge_runtime.cli.live import live_view, print_summary
-    from edge_runtime.cli.manifests import manifest_problems, readable_manifests
-    from edge_runtime.cli.outputs import refuse_collisions, summary_json, write_summary
-    from edge_runtime.cli.stopper import Stopper
+    """Run cameras, models and rules of one configuration; under the guard where it is that of a device."""
+    from edge_runtime.cli.outputs import refuse_collisions
     from edge_runtime.config import load_config
-    from edge_runtime.events import NdjsonSink
-    from edge_runtime.node import Node, load_models
+    from edge_runtime.guard.page import SlotWriter
     from edge_runtime.telemetry import configure_logging
 
     loaded = load_config(config)
+    if state is not None and not loaded.config.is_device:
+        raise ConfigError(
+            "--state means nothing here: the configuration has no delivery and no guard section"
+        )
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
-    _settle_in()
     target = events if events is not None else _events_file(loaded)
-    refuse_collisions(
-        config, {"events": target, "annotate": annotate, "contact-sheet": sheet, "summary": summary}
-    )
+    wishes = Wishes(target, annotate, sheet, max_frames, summary, metrics, state)
+    refuse_collisions(config, wishes.files())
+    beats = SlotWriter.from_environment()
+    if beats is None and loaded.config.is_device:
+        _become_guard(loaded, wishes)
+    return _watch(loaded, wishes, beats)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line asks for beside the configuration; see the options of `run`."""
+
+    events: str | None
+    annotate: Path | None
+    sheet: Path | None
+    max_frames: int | None
+    summary: Path | None
+    metrics: str | None
+    state: Path | None
+
+    def files(self) -> dict[str, str | Path | None]:
+        """What is written, by the name of its option."""
+        return {
+            "events": self.events,
+            "annotate": self.annotate,
+            "contact-sheet": self.sheet,
+            "summary": self.summary,
+        }
+
+    def arguments(self, config: Path) -> list[str]:
+        """The command line that asks for the same."""
+        options = {
+            **self.files(),
+            "max-frames": self.max_frames,
+            "metrics": self.metrics,
+            "state": self.state,
+        }
+        given = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        return ["run", *given, "--", str(config)]
+
+
+def _become_guard(loaded: "LoadedConfig", wishes: Wishes) -> NoReturn:
+    """Check what the cameras' process would refuse, and turn into the guard that starts it."""
+    from edge_runtime.cli.manifests import manifest_problems, readable_manifests
+    from edge_runtime.guard.client import become
+    from edge_runtime.node.guarding import compile_settings, guard_problems, is_finite
+    from edge_runtime.node.places import state_of
+
+    place = state_of(loaded, wishes.state)
+    problems = manifest_problems(loaded, readable_manifests(loaded)[0])
+    loaded.refuse([*problems, *guard_problems(loaded, place)])
+    limited = wishes.max_frames is not None
+    finite = all(is_finite(camera, limited=limited) for camera in loaded.config.cameras.values())
+    settings = compile_settings(loaded, place.ensure(), wishes.arguments(loaded.path), finite=finite)
+    try:
+        become(settings)
+    except OSError as error:
+        raise EdgeRuntimeError(f"the guard cannot be started: {error.strerror}") from None
+
+
+def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -> int:
+    """Look at the cameras in this process; under a guard, show it what was finished."""
+    from edge_runtime.cli.live import live_view, print_summary
+    from edge_runtime.cli.manifests import manifest_problems, readable_manifests
+    from edge_runtime.cli.outputs import summary_json, write_summary
+    from edge_runtime.cli.stopper import Stopper
+    from edge_runtime.events import NdjsonSink
+    from edge_runtime.lifeline import die_with_parent
+    from edge_runtime.node.models import load_models
+    from edge_runtime.node.node import Node
+
+    if beats is not None:
+        die_with_parent()
+    _settle_in()
     with contextlib.ExitStack() as stack:
         stopper = stack.enter_context(Stopper())
-        files = [NdjsonSink(target)] if target is not None else []
+        files = [NdjsonSink(wishes.events)] if wishes.events is not None else []
         for sink in files:
             stack.callback(sink.close)
-        numbers = stack.enter_context(_serving(metrics, loaded.digest))
+        numbers = stack.enter_context(_serving(wishes.metrics, loaded.digest))
         loaded.refuse(manifest_problems(loaded, readable_manifests(loaded)[0]))
         models = load_models(loaded)
         for ready in models.values():
             stack.callback(ready.model.close)
         _warn(loaded, models)
-        recorders = _recorders(loaded, models, annotate, sheet)
+        recorders = _recorders(loaded, models, wishes.annotate, wishes.sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
-        road = _delivery(loaded, state, numbers)
+        road = _delivery(loaded, wishes.state, numbers)
         sinks: list[EventSink] = [*files, *([road] if road else [])]
-        node = Node(loaded, models, sinks=sinks, observers=recorders, metrics=numbers, max_frames=max_frames)
+        node = Node(
+            loaded,
+            models,
+            sinks=sinks,
+            observers=recorders,
+            metrics=numbers,
+            max_frames=wishes.max_frames,
+            beats=beats,
+        )
         stopper.attach(node.request_stop)
         delivered = None
-        with live_view(node, quiet=target == "-", title=loaded.config.device.name):
+        with live_view(node, quiet=wishes.events == "-", title=loaded.config.device.name):
             if road is not None:
                 road.start(node.snapshot)
             try:
@@ -102,13 +187,13 @@ def run(
         drawn = {name: recorder.close() for name, recorder in recorders.items()}
     troubles = [f"{sink.failed} events lost: {sink.trouble}" for sink in files if sink.failed]
     troubles += [status.error for status in drawn.values() if status.error]
-    if summary is not None:
+    if wishes.summary is not None:
         lost = sum(sink.failed for sink in files)
-        troubles += write_summary(summary, summary_json(result, events_lost=lost, delivery=delivered))
+        troubles += write_summary(wishes.summary, summary_json(result, events_lost=lost, delivery=delivered))
     print_summary(
         result,
-        to_stderr=target == "-",
-        files=_written(target, annotate, sheet, summary, drawn),
+        to_stderr=wishes.events == "-",
+        files=_written(wishes, drawn),
         notes=[*_notes(result, drawn), *(delivered.notices if delivered else ())],
         delivery=delivered,
     )
@@ -132,30 +217,23 @@ def _settle_in() -> None:
 def _delivery(loaded: "LoadedConfig", state: Path | None, numbers: "Metrics | None") -> "Delivery | None":
     """The way out, where the configuration has one."""
     if loaded.config.delivery is None:
-        if state is not None:
-            raise ConfigError("--state means nothing here: the configuration has no delivery section")
         return None
     from edge_runtime.clock import SystemClock
-    from edge_runtime.node.delivery import Delivery, state_of
+    from edge_runtime.node.delivery import Delivery
+    from edge_runtime.node.places import state_of
 
     return Delivery(loaded, state_of(loaded, state), SystemClock(), numbers)
 
 
-def _written(
-    events: str | None,
-    video: Path | None,
-    sheet: Path | None,
-    summary: Path | None,
-    drawn: "Mapping[str, RecorderStatus]",
-) -> dict[str, str]:
+def _written(wishes: Wishes, drawn: "Mapping[str, RecorderStatus]") -> dict[str, str]:
     """What the run left, by kind; with several cameras, videos and sheets carry their names."""
     has_video = any(status.video_written for status in drawn.values())
     has_sheet = any(status.sheet_written for status in drawn.values())
     found = {
-        "events": events,
-        "video": video if has_video else None,
-        "contact sheet": sheet if has_sheet else None,
-        "summary": summary,
+        "events": wishes.events,
+        "video": wishes.annotate if has_video else None,
+        "contact sheet": wishes.sheet if has_sheet else None,
+        "summary": wishes.summary,
     }
     return {kind: str(path) for kind, path in found.items() if path is not None and path != "-"}
 

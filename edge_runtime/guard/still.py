@@ -12,8 +12,13 @@ from edge_runtime.guard.severity import Severity
 
 _C = Condition
 
-_WARNED = (_C.WORKER_STARVED, _C.GUARD_LATE, _C.GUARD_PAUSED)
-"""Of a busy machine: what suffers from it has conditions of its own."""
+_WARNED = (
+    # of a busy machine: what suffers from it has conditions of its own
+    *(_C.WORKER_STARVED, _C.GUARD_LATE, _C.GUARD_PAUSED),
+    # a camera works without a link for as long as its queue holds, and many machines have no sensor of heat
+    *(_C.LINK_LOST, _C.TEMPERATURE_UNKNOWN),
+)
+"""What is told and changes no state."""
 
 _CLEAR_MS = 2_000
 """What clears at once in the catalogue, where a latch follows, would flap here."""

@@ -1,16 +1,13 @@
-"""What a device runs beside its cameras to let events out: the gate in this process, outbox and uplink in theirs.
+"""How events leave the process of the cameras: through the gate, into the outbox.
 
 The frame's thread only puts an event into the gate's ring. The outbox's process owns the queue, the uplink's
-process talks to the fleet server; either may die and is started again, and no frame waits for them.
+process talks to the fleet server. The guard starts both; either may die and is started again, and no frame waits.
 """
 
 import contextlib
-import json
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.config import LoadedConfig
@@ -18,18 +15,18 @@ from edge_runtime.config.delivery import DeliveryConfig
 from edge_runtime.gate import CropFolder, Gate, GateSettings, GateStatus, PolicyFile
 from edge_runtime.gate.opening import open_redactor
 from edge_runtime.gate.places import note_configuration_place
-from edge_runtime.identity import Identity, IdentityError
 from edge_runtime.node.camera_board import PERIOD_S, write_board
-from edge_runtime.node.processes import ProcessRow, ProcessStatus, ProcessTable
+from edge_runtime.node.places import is_enrolled
 from edge_runtime.node.snapshot import RunSnapshot
 from edge_runtime.node.way_out import WayOut, look
+from edge_runtime.node.workers import WorkerStatus, ask_guard, workers_of
 from edge_runtime.outbox import OutboxClient, OutboxError, OutboxStatus
 from edge_runtime.protocol import EventRecord
-from edge_runtime.state import ENVIRONMENT, StateDirectory
+from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import get_logger
 from edge_runtime.telemetry.metrics import Metrics
 
-OUTBOX, UPLINK = "outbox", "uplink"
+UPLINK = "uplink"
 
 DRAIN_S = 5.0
 """At the end of a run the uplink has so long to deliver what is queued; the rest waits for the next run."""
@@ -48,7 +45,7 @@ class DeliverySnapshot:
         way_out: whether events reach the server, and why not.
         gate: what the gate decided since the run began.
         outbox: what the outbox says; None where it does not answer.
-        processes: outbox and uplink.
+        processes: of the device, as its guard sees them; none where there is no guard.
         notices: sentences for a person: what is held and why, what is not delivered.
     """
 
@@ -56,23 +53,8 @@ class DeliverySnapshot:
     way_out: WayOut
     gate: GateStatus
     outbox: OutboxStatus | None
-    processes: tuple[ProcessStatus, ...]
+    processes: tuple[WorkerStatus, ...]
     notices: tuple[str, ...]
-
-
-def state_of(loaded: LoadedConfig, option: Path | None = None) -> StateDirectory:
-    """The state directory: of the option, of the environment, of the configuration, or the default one."""
-    configured = None if loaded.config.delivery is None else loaded.config.delivery.state
-    chosen = option or os.environ.get(ENVIRONMENT) or (loaded.resolve(configured) if configured else None)
-    return StateDirectory.find(chosen)
-
-
-def is_enrolled(state: StateDirectory) -> bool:
-    """Whether a fleet server knows this device. A damaged identity counts: the uplink says what is wrong."""
-    try:
-        return Identity.load(state) is not None
-    except IdentityError:
-        return True
 
 
 class Delivery:
@@ -99,7 +81,6 @@ class Delivery:
         self._ending = threading.Event()
         self._board: threading.Thread | None = None
         self._redactor = open_redactor(loaded)
-        self._processes = ProcessTable(process_rows(loaded, state), clock)
         self._client = OutboxClient(state.outbox_socket, clock, _CALL_S)
         evidence = loaded.config.evidence
         self._gates_client = OutboxClient(state.outbox_socket, clock, _CALL_S)
@@ -114,7 +95,7 @@ class Delivery:
         )
 
     def start(self, run: Callable[[], RunSnapshot]) -> None:
-        """Start the processes and the gate; events may come at once, they wait for the outbox in the ring.
+        """Start the gate; events may come at once, they wait for the outbox in the ring.
 
         Args:
             run: gives the run as it stands, for the cameras in the device's health.
@@ -125,7 +106,6 @@ class Delivery:
                 write="edge-runtime enrol --server URL --token TOKEN",
             )
         note_configuration_place(self._state, self._loaded.path)
-        self._processes.start()
         self._gate.start()
         self._board = threading.Thread(target=self._report, args=(run,), name="report", daemon=True)
         self._board.start()
@@ -140,7 +120,7 @@ class Delivery:
             outbox = self._client.status()
         except OutboxError:
             outbox = None
-        processes = self._processes.status()
+        processes = workers_of(ask_guard(self._state))
         uplink = next((process for process in processes if process.name == UPLINK), None)
         return DeliverySnapshot(
             is_enrolled(self._state),
@@ -152,7 +132,7 @@ class Delivery:
         )
 
     def close(self) -> DeliverySnapshot:
-        """Hand over what the gate has, give the uplink `DRAIN_S` to deliver the queue, and end the processes."""
+        """Hand over what the gate has, and give the uplink `DRAIN_S` to deliver the queue."""
         if not self._gate.close(_GATE_S):
             self._log.error("events could not be handed to the outbox; they are counted")
         if is_enrolled(self._state):
@@ -161,7 +141,6 @@ class Delivery:
         if self._metrics is not None:
             self._export(self._metrics, snapshot)
         self._ending.set()
-        self._processes.stop()
         if self._board is not None:
             self._board.join(_CALL_S)
         self._redactor.close()
@@ -199,21 +178,3 @@ class Delivery:
             if not status.ledger.queued and not status.evidence.get("due", 0):
                 return
             self._ending.wait(_LOOK_S)
-
-
-def process_rows(loaded: LoadedConfig, state: StateDirectory) -> tuple[ProcessRow, ...]:
-    """The processes beside a configuration with a `delivery` section, in the order of their dependence."""
-    config = loaded.config.delivery or DeliveryConfig()
-    place = ("--state", str(state.path), "--with-parent")
-    return (
-        ProcessRow(
-            OUTBOX, "edge_runtime.outbox", (*place, "--settings", json.dumps(config.outbox_settings()))
-        ),
-        # It reads the configuration itself: a proxy's password must not stand on a command line.
-        ProcessRow(
-            UPLINK,
-            "edge_runtime.node.uplink_process",
-            (*place, "--config", str(loaded.path)),
-            wanted=lambda: is_enrolled(state),
-        ),
-    )

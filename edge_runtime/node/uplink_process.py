@@ -2,29 +2,35 @@
 
 The uplink may not know the gate. Here a command of the fleet server meets the review of held items, and the list of
 held items that policy shows the operator; the policy on this device decides about both.
+
+Under a guard it beats after each turn of its loop, and until the device is enrolled it waits for that.
 """
 
 import argparse
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from edge_runtime.clock import SystemClock
+from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.config.delivery import DeliveryConfig
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.gate import PolicyFile
 from edge_runtime.gate.opening import ConfiguredRedactor
 from edge_runtime.gate.review import Reviewer, redacts
+from edge_runtime.guard.conditions import Condition
+from edge_runtime.guard.page import SlotWriter
 from edge_runtime.identity import Identity
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.node.camera_board import read_board
-from edge_runtime.node.delivery import state_of
 from edge_runtime.node.line_board import LineBoard
+from edge_runtime.node.places import is_enrolled, state_of
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.policy import Policy
 from edge_runtime.protocol import EvidenceMode
@@ -36,7 +42,11 @@ from edge_runtime.uplink import CommandAnswer, Hands, LinkIdentity, UplinkSettin
 from edge_runtime.uplink.enrolled import enrolled, renewal
 from edge_runtime.uplink.process import run
 
+DEADLINE_S = 30.0
+"""From one turn of the uplink's loop to the next; calls of the outbox in it may take 5 s each."""
+
 _CALL_S = 5.0
+_LOOK_S = 0.5
 _MOST_HELD = 100
 
 
@@ -66,10 +76,28 @@ def _run(loaded: LoadedConfig, option: Path | None) -> int:
         settings = UplinkSettings.model_validate(delivery.uplink_settings())
     except ValidationError as error:
         raise ConfigError(f"delivery.uplink: {places(error)}") from None
+    slot = SlotWriter.from_environment()
+    beat = None if slot is None else _beats(slot, clock)
+    while beat is not None and not is_enrolled(state):
+        beat(False)  # noqa: FBT003 - as the port
+        time.sleep(_LOOK_S)
     renew = renewal(state, clock, settings.proxy)
     with contextlib.closing(OutboxClient(state.outbox_socket, clock, _CALL_S)) as outbox:
         given = hands(loaded, state, outbox, renew)
-        return run(state, settings, enrolled(state, clock), given, clock)
+        if beat is not None:
+            given = replace(given, turned=beat)
+        return run(state, settings, enrolled(state, clock), given, clock, announce=beat is None)
+
+
+def _beats(slot: SlotWriter, clock: Clock) -> Callable[[bool], None]:
+    """What tells the guard of each turn, and whether the server answers."""
+    lost = Condition.LINK_LOST.mask
+
+    def turned(online: bool) -> None:  # noqa: FBT001 - as the port
+        due_ns = clock.monotonic_ns() + int(DEADLINE_S * NS_PER_S)
+        slot.finished("turn", None, due_ns, lost, 0 if online else lost)
+
+    return turned
 
 
 def hands(

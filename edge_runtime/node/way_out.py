@@ -6,7 +6,7 @@ from enum import Enum
 from edge_runtime.clock import NS_PER_MS, Clock, WallLabel
 from edge_runtime.identity import Identity, IdentityError
 from edge_runtime.node.line_board import LineRecord, read_line
-from edge_runtime.node.processes import ProcessState, ProcessStatus
+from edge_runtime.node.workers import WorkerStatus
 from edge_runtime.state import StateDirectory
 
 NOT_YET = "not connected yet"
@@ -46,7 +46,7 @@ class WayOut:
     connected: str | None = None
 
 
-def look(state: StateDirectory, uplink: ProcessStatus | None, clock: Clock) -> WayOut:
+def look(state: StateDirectory, uplink: WorkerStatus | None, clock: Clock) -> WayOut:
     """How delivery of a state directory stands.
 
     Args:
@@ -63,7 +63,7 @@ def look(state: StateDirectory, uplink: ProcessStatus | None, clock: Clock) -> W
 
 
 def judge(
-    not_after_ms: int | None, line: LineRecord | None, uplink: ProcessStatus | None, wall: WallLabel
+    not_after_ms: int | None, line: LineRecord | None, uplink: WorkerStatus | None, wall: WallLabel
 ) -> WayOut:
     """The same of plain values.
 
@@ -90,14 +90,14 @@ def _has_ended(not_after_ms: int, wall: WallLabel) -> bool:
     return wall.synced and not_after_ms < wall.unix_ns // NS_PER_MS
 
 
-def _begins(line: LineRecord | None, uplink: ProcessStatus | None) -> bool:
+def _begins(line: LineRecord | None, uplink: WorkerStatus | None) -> bool:
     """Whether the uplink's first attempt has no outcome yet."""
     if line is not None:
         return line.why == NOT_YET
-    return uplink is None or uplink.state is not ProcessState.BACKING_OFF
+    return uplink is None or not _failed(uplink)
 
 
-def _why(not_after_ms: int, line: LineRecord | None, uplink: ProcessStatus | None, wall: WallLabel) -> str:
+def _why(not_after_ms: int, line: LineRecord | None, uplink: WorkerStatus | None, wall: WallLabel) -> str:
     if _has_ended(not_after_ms, wall):
         renewal = "" if line is None or line.renewal is None else f" ({line.renewal})"
         return f"the device's certificate has expired{renewal}"
@@ -105,6 +105,11 @@ def _why(not_after_ms: int, line: LineRecord | None, uplink: ProcessStatus | Non
         return f"{line.why}; {line.renewal}"
     if line is not None and line.why is not None:
         return line.why
-    if uplink is not None and uplink.state is ProcessState.BACKING_OFF:
+    if uplink is not None and _failed(uplink):
         return f"the uplink does not run: it ended with {uplink.last_exit}, and its reason is in the log"
     return "the uplink says nothing"
+
+
+def _failed(uplink: WorkerStatus) -> bool:
+    """Whether it ended and waits for its next start."""
+    return not uplink.runs and uplink.last_exit is not None

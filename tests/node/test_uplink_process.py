@@ -14,7 +14,7 @@ from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.gate.crops import store_crop
 from edge_runtime.gate.opening import WHOLE
 from edge_runtime.gate.receipts import approved_body
-from edge_runtime.node.delivery import state_of
+from edge_runtime.node.places import state_of
 from edge_runtime.node.uplink_process import hands
 from edge_runtime.outbox import OutboxClient, Submission
 from edge_runtime.protocol import DecisionKind, uuid7

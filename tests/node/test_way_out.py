@@ -7,15 +7,15 @@ import pytest
 
 from edge_runtime.clock import NS_PER_MS, SystemClock, WallLabel
 from edge_runtime.node.line_board import LineBoard, LineRecord, read_line
-from edge_runtime.node.processes import ProcessState, ProcessStatus
 from edge_runtime.node.way_out import NOT_ENROLLED, WayOut, WayState, judge, look
+from edge_runtime.node.workers import WorkerStatus
 from edge_runtime.state import StateDirectory
 
 NOW_MS = 1_800_000_000_000
 LATER = NOW_MS + 1
 NEVER = "the server never answered this device"
 SEEN = "2026-11-29T10:00:00.000Z"
-RUNS = ProcessStatus("uplink", ProcessState.RUNNING, 7, 0, None)
+RUNS = WorkerStatus("uplink", True, 7, 0, None)
 
 
 def wall(*, synced: bool = True) -> WallLabel:
@@ -35,7 +35,7 @@ def line(**fields: object) -> LineRecord:
         (
             LATER,
             None,
-            ProcessStatus("uplink", ProcessState.BACKING_OFF, None, 0, 1),
+            WorkerStatus("uplink", False, None, 0, 1),
             f"the uplink does not run: it ended with 1, and its reason is in the log; {NEVER}",
         ),
         (LATER, line(), RUNS, f"no route; it last answered {SEEN}"),
@@ -51,13 +51,13 @@ def line(**fields: object) -> LineRecord:
         (
             LATER,
             line(pid=6, online=True, why=None),
-            ProcessStatus("uplink", ProcessState.BACKING_OFF, None, 3, 2),
+            WorkerStatus("uplink", False, None, 3, 2),
             f"the uplink does not run: it ended with 2, and its reason is in the log; it last answered {SEEN}",
         ),
     ],
 )
 def test_what_is_said(
-    ends_ms: int | None, said: LineRecord | None, uplink: ProcessStatus | None, why: str
+    ends_ms: int | None, said: LineRecord | None, uplink: WorkerStatus | None, why: str
 ) -> None:
     found = judge(ends_ms, said, uplink, wall())
     assert found.why == why
@@ -75,13 +75,13 @@ def test_connected_is_what_the_present_uplink_says() -> None:
     ("said", "uplink"),
     [
         (None, None),
-        (None, ProcessStatus("uplink", ProcessState.STARTING, 7, 0, None)),
+        (None, WorkerStatus("uplink", True, 7, 0, None)),
         (line(why="not connected yet"), RUNS),
-        (line(pid=6, online=True, why=None), ProcessStatus("uplink", ProcessState.STARTING, 7, 0, None)),
+        (line(pid=6, online=True, why=None), WorkerStatus("uplink", True, 7, 0, None)),
     ],
 )
 def test_before_the_first_attempt_has_an_outcome_nothing_is_cut_off(
-    said: LineRecord | None, uplink: ProcessStatus | None
+    said: LineRecord | None, uplink: WorkerStatus | None
 ) -> None:
     found = judge(LATER, said, uplink, wall())
     assert (found.state, found.why) == (WayState.CONNECTING, "not connected yet")

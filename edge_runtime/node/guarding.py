@@ -1,0 +1,242 @@
+"""From a device's configuration to what its guard is told: the process table and the body's profile.
+
+The process that compiles this becomes the guard (`guard.client.become`). So the guard's process id is that of the
+service, and nothing of what reading a configuration takes stays in its memory.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from edge_runtime.config import LoadedConfig
+from edge_runtime.config.body_file import read_body_file
+from edge_runtime.config.checks import Finding
+from edge_runtime.config.guard import GuardConfig
+from edge_runtime.config.node import CameraConfig
+from edge_runtime.errors import ConfigError
+from edge_runtime.guard import refusals
+from edge_runtime.guard.motion_gate.settings import parse as parse_motion_gate
+from edge_runtime.guard.profile import from_json
+from edge_runtime.guard.settings import parse
+from edge_runtime.guard.still import still_body
+from edge_runtime.node.watch import perception_longest_ms
+from edge_runtime.state import StateDirectory
+
+OUTBOX, UPLINK, MONITOR, PERCEPTION, MOTION_GATE = "outbox", "uplink", "monitor", "perception", "motion-gate"
+
+_SECOND = 1000
+_WINDOW_MS = 600 * _SECOND
+_BACKOFF_MS = 30 * _SECOND
+_RESTARTS = 5
+
+
+def compile_settings(
+    loaded: LoadedConfig, state: StateDirectory, arguments: Sequence[str], *, finite: bool
+) -> dict[str, object]:
+    """What the guard is told.
+
+    Args:
+        loaded: a configuration of a device.
+        state: where everything lies that survives a restart.
+        arguments: of `edge-runtime` for the process of the cameras.
+        finite: whether that process is told to end by itself.
+
+    Raises:
+        ConfigError: the profile or the motion gate's settings cannot be used, or would be unsafe.
+    """
+    config = loaded.config.guard or GuardConfig()
+    profile = body_profile(loaded)
+    watchdog = config.hardware_watchdog
+    rows = [*_delivery_rows(loaded, state), _monitor_row(loaded, state)]
+    rows.append(_perception_row(loaded, arguments, finite=finite))
+    motion_gate = motion_gate_settings(loaded, state)
+    if motion_gate is not None:
+        rows.append(_motion_gate_row(motion_gate))
+    settings: dict[str, object] = {
+        "device": loaded.config.device.name,
+        "directory": str(state.guard),
+        "control": str(state.guard_socket),
+        "profile": profile,
+        "processes": rows,
+        "keys": dict(config.keys),
+        "configuration": {"path": str(loaded.path.absolute()), "sha256": _sha256(loaded.path)},
+        "hardware_watchdog": None
+        if watchdog is None
+        else {"path": watchdog.device, "timeout_s": watchdog.timeout},
+        "real_time": config.real_time,
+        "arms_itself": config.profile is None and config.motion_gate is None,
+    }
+    parse(json.dumps(settings).encode())  # what the guard would refuse is said here, by who can be read
+    return settings
+
+
+def guard_problems(loaded: LoadedConfig, state: StateDirectory) -> list[Finding]:
+    """Everything in the files about the body that keeps the guard from using them."""
+    return _refusals("profile", lambda: body_profile(loaded)) or _refusals(
+        "motion_gate", lambda: motion_gate_settings(loaded, state)
+    )
+
+
+def _refusals(key: str, read: Callable[[], object]) -> list[Finding]:
+    try:
+        read()
+    except ConfigError as error:
+        return [(("guard", key), sentence) for sentence in str(error).split("\n")]
+    return []
+
+
+def body_profile(loaded: LoadedConfig) -> Any:
+    """The body's profile as plain data; that of a body which cannot move where the configuration names none.
+
+    Raises:
+        ConfigError: it cannot be read or used, or would be unsafe even with a real-time schedule.
+    """
+    config = loaded.config.guard or GuardConfig()
+    if config.profile is None:
+        return still_body(
+            delivers=loaded.config.delivery is not None, batteries=bool(config.monitor.batteries)
+        )
+    path = loaded.resolve(config.profile)
+    data = read_body_file(path)
+    try:
+        profile = from_json(data)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if unsafe := refusals.check(profile, realtime=True):
+        raise ConfigError("\n".join(f"{path}: {sentence}" for sentence in unsafe))
+    if profile.stopping.travels and config.motion_gate is None:
+        raise ConfigError(f"{path}: this body travels, and without guard.motion_gate nothing would hold it")
+    return data
+
+
+def motion_gate_settings(loaded: LoadedConfig, state: StateDirectory) -> dict[str, Any] | None:
+    """The motion gate's settings; None where there is no motion gate.
+
+    Its tables of limits are put into the order in which the lease names them.
+
+    Raises:
+        ConfigError: they cannot be read or used, or do not have the limits that the body's modes name.
+    """
+    config = loaded.config.guard or GuardConfig()
+    if config.motion_gate is None:
+        return None
+    path = loaded.resolve(config.motion_gate)
+    if config.profile is None:
+        raise ConfigError(f"{path}: a motion gate needs guard.profile, which says what the body allows")
+    data = read_body_file(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: not a section with the motion gate's settings")
+    settings: dict[str, Any] = {
+        "device": loaded.config.device.name,
+        "listen": str(state.run / "motion.sock"),
+        "estop": [],
+        "approvals": None,
+        "real_time": config.real_time,
+        **data,
+    }
+    try:
+        tables = parse_motion_gate(json.dumps(settings).encode()).profile.tables
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    names = [table.name for table in tables]
+    wanted = from_json(body_profile(loaded)).limits
+    if missing := set(wanted) - set(names):
+        raise ConfigError(f"{path}: no table is called {min(missing)}, which a mode of the profile names")
+    given = settings["profile"]["tables"]
+    settings["profile"] = {**settings["profile"], "tables": [given[names.index(name)] for name in wanted]}
+    return settings
+
+
+def is_finite(camera: CameraConfig, *, limited: bool) -> bool:
+    """Whether a camera ends by itself: a recording that is not played again and again, or one with a limit."""
+    source = camera.source
+    recorded = getattr(source, "pacing", None) is not None and source.kind != "synthetic"
+    return limited or (recorded and not getattr(source, "loop", False))
+
+
+def _delivery_rows(loaded: LoadedConfig, state: StateDirectory) -> list[dict[str, object]]:
+    """The outbox, which owns the queue, and the uplink, which may die or hang without an event being lost."""
+    if loaded.config.delivery is None:
+        return []
+    place = ("--state", str(state.path), "--with-parent")
+    limits = json.dumps(loaded.config.delivery.outbox_settings())
+    outbox = _python("edge_runtime.outbox", *place, "--settings", limits)
+    # It reads the configuration itself: a proxy's password must not stand on a command line.
+    uplink = _python("edge_runtime.node.uplink_process", *place, "--config", str(loaded.path))
+    return [
+        _row(OUTBOX, outbox, start_ms=120 * _SECOND, longest_ms=15 * _SECOND),
+        _row(UPLINK, uplink, start_ms=60 * _SECOND, longest_ms=60 * _SECOND, critical=False),
+    ]
+
+
+def _monitor_row(loaded: LoadedConfig, state: StateDirectory) -> dict[str, object]:
+    command = _python(
+        "edge_runtime.node.monitor_process", "--config", str(loaded.path), "--state", str(state.path)
+    )
+    return _row(MONITOR, command, start_ms=60 * _SECOND, longest_ms=5 * _SECOND, ring=True)
+
+
+def _perception_row(loaded: LoadedConfig, arguments: Sequence[str], *, finite: bool) -> dict[str, object]:
+    return _row(
+        PERCEPTION,
+        _python("edge_runtime.cli.main", *arguments),
+        start_ms=180 * _SECOND,
+        longest_ms=perception_longest_ms(loaded.config),
+        stop_ms=30 * _SECOND,
+        ends="always" if finite else "done",
+    )
+
+
+def _motion_gate_row(settings: dict[str, Any]) -> dict[str, object]:
+    row = _row(
+        MOTION_GATE,
+        _python("edge_runtime.guard.motion_gate"),
+        start_ms=60 * _SECOND,
+        longest_ms=_SECOND,
+        lives_on=True,
+    )
+    return row | {"settings": settings}
+
+
+def _row(
+    name: str,
+    command: Sequence[str],
+    *,
+    start_ms: int,
+    longest_ms: int,
+    stop_ms: int = 10 * _SECOND,
+    critical: bool = True,
+    ends: str = "never",
+    ring: bool = False,
+    lives_on: bool = False,
+) -> dict[str, object]:
+    return {
+        "name": name,
+        "command": list(command),
+        "after": [],
+        "start_ms": start_ms,
+        "longest_ms": longest_ms,
+        "stop_ms": stop_ms,
+        "restarts": _RESTARTS,
+        "window_ms": _WINDOW_MS,
+        "backoff_ms": _BACKOFF_MS,
+        "critical": critical,
+        "ends": ends,
+        "ring": ring,
+        "settings": None,
+        "lives_on": lives_on,
+    }
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", module, *arguments)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
