@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from edge_runtime.guard.lease import LENGTH_NS
+from edge_runtime.guard.loop import ALERT_NS
 from edge_runtime.guard.selftest.bench import DEADLINE_MS
 from edge_runtime.guard.selftest.frozen import CannotFreeze, frozen_disk
 from edge_runtime.guard.selftest.trials import (
@@ -106,7 +107,8 @@ def test_forty_of_each_fault_idle_and_loaded(load: int, real_time: bool) -> None
     print(f"\n{json.dumps(found, indent=1)}")
     require(found, 40)
     for fault, spread in found["beyond_deadline_us"].items():
-        longer_us = DEADLINE_MS * 1000 if fault.endswith(STARVED) else 0
+        # twice the time, and what is past its time is looked at every 10 ms
+        longer_us = DEADLINE_MS * 1000 + ALERT_NS / 1000 if fault.endswith(STARVED) else 0
         assert spread["max"] <= BOUND_US[found["sched"]] + longer_us, fault
     for fault, spread in found["motion_gate_close_ms"].items():
         assert spread["max"] <= CLOSE_MS[found["sched"]], fault
