@@ -1,6 +1,7 @@
 """`python -m edge_runtime.guard --settings-fd N`: the guard's process, started by `edge-runtime run` or a service.
 
-Exit codes: 0 asked to end, 2 it cannot guard as it is set up.
+Exit codes: 0 asked to end, 2 it cannot guard as it is set up; and that of a worker whose end is that of the run, or
+128 and the number of the signal that killed it.
 """
 
 import os
@@ -18,7 +19,7 @@ OOM_SCORE = -1000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Guard until SIGTERM or SIGINT."""
+    """Guard until SIGTERM or SIGINT, or until a worker's end is that of the run."""
     if len(arguments) != 2 or arguments[0] != "--settings-fd" or not arguments[1].isdecimal():
         sys.stderr.write(USAGE + "\n")
         return 2
@@ -38,8 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, lambda *_: guard.end())
     for fact in facts:
         sys.stderr.write(f"guard: {fact.text}\n")
-    guard.run()
-    return 0
+    return guard.run()
 
 
 if __name__ == "__main__":

@@ -5,30 +5,37 @@ no garbage collector, no log: what is worth telling goes to the status that peop
 manager.
 """
 
+import contextlib
+import os
 import secrets
 import select
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from edge_runtime.guard import machine
 from edge_runtime.guard.acknowledgement import Verification
 from edge_runtime.guard.block import boot_id
-from edge_runtime.guard.conditions import Condition, conditions_in
+from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.configuration import Configuration
 from edge_runtime.guard.control import ControlSocket, Request
-from edge_runtime.guard.latch import LatchFile
+from edge_runtime.guard.flight import Flight
+from edge_runtime.guard.latch import Found, LatchFile
 from edge_runtime.guard.lease import RENEWAL_NS, LeaseWriter
 from edge_runtime.guard.look import PROVING
-from edge_runtime.guard.memory import Acknowledgement, Change, Inputs, Memory, Outputs, Record
+from edge_runtime.guard.memory import Acknowledgement, Change, Inputs, Memory, Outputs, Record, State
 from edge_runtime.guard.notify import HardwareWatchdog, ServiceManager
 from edge_runtime.guard.page import Page
+from edge_runtime.guard.profile import EVERYTHING
 from edge_runtime.guard.realtime import Fact
-from edge_runtime.guard.settings import Settings
+from edge_runtime.guard.ring import RingWriter
+from edge_runtime.guard.settings import Row, Settings
 from edge_runtime.guard.slot import Clock
-from edge_runtime.guard.table import Looked, Table
+from edge_runtime.guard.standing import of_change, of_latch, of_worker, words
+from edge_runtime.guard.table import OWN, Looked, Table
 
 LATCH_FILE = "latch.json"
-MOST_CHANGES = 64
+MOST_CHANGES = 16
 """Changes of state that are remembered for the status."""
 
 LONGEST_NS = 250_000_000
@@ -40,8 +47,8 @@ ALERT_NS = 10_000_000
 STANDSTILL_NS = 500_000_000
 """How long a word about standstill is good for."""
 
-STOP_NS = 10_000_000_000
-"""How long the workers may take to end when the guard is asked to."""
+ARMING_NS = 1_000_000_000
+"""How often a body that arms itself tries to."""
 
 _NS_PER_S = 1_000_000_000
 
@@ -70,14 +77,17 @@ class Guard:
         self._control = ControlSocket(settings.control)
         self._page = Page([row.name for row in settings.rows], clock)
         self._lease = LeaseWriter(settings.profile.lease_ns)
-        self._table = Table(settings.rows, self._page, self._lease.handover, environment)
+        self._ring = RingWriter()
+        self._flight = Flight(self._ring)
+        self._table = Table(settings.rows, self._page, self._shared, environment)
         self._verification = Verification(settings.device, settings.keys)
         self._manager = ServiceManager(environment)
         self._hardware = None if settings.hardware is None else HardwareWatchdog(*settings.hardware)
         self._latch = LatchFile(settings.directory / LATCH_FILE)
         compiled = settings.configuration
         self._configuration = None if compiled is None else Configuration(*compiled)
-        self._limits = tuple(sorted({mode.limits for mode in settings.profile.modes}))
+        # A signal that comes before the guard sleeps has to wake it too: select(2) goes on after a handler.
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._memory: Memory
         self._outputs: Outputs
         self._looked = Looked(0, 0, ())
@@ -89,33 +99,48 @@ class Guard:
         self._reset_ns: int | None = None
         self._disarm = False
         self._moves: tuple[bool, int] | None = None
+        self._armed_ns = 0
+        self._began_ns = clock()
         self._wake_ns = 0
         self._worst_late_ns = 0
         self._renewed_ns = 0
         self._fed_ns = 0
         self._turns = 0
         self._latched_beyond_ns: int | None = None
-        self._ending_ns: int | None = None
+        self._ending = False
+        self._exit_code = 0
+        self._orderly = False
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Guard until `end`, and until the workers have ended."""
+    def run(self) -> int:
+        """Guard until `end`, or until a worker ends whose end is that of the run, and until all others have ended.
+
+        Returns:
+            The exit code: 0, or that worker's.
+        """
         try:
             self._begin()
-            while self._ending_ns is None or not self._is_over():
+            while not (self._ending and self._table.stop(self._clock())):
                 self._turn()
         finally:
             self._close()
+        return self._exit_code
 
     def end(self) -> None:
         """End in order: no permission, then the workers; safe to call from a signal's handler."""
-        if self._ending_ns is None:
-            self._ending_ns = self._clock() + STOP_NS
+        self._end(0, orderly=True)
+
+    def _end(self, code: int, *, orderly: bool) -> None:
+        if not self._ending:
+            self._ending, self._exit_code, self._orderly = True, code, orderly
+            with contextlib.suppress(OSError):  # it is closed already
+                os.eventfd_write(self._bell, 1)
 
     def _begin(self) -> None:
         now_ns, profile = self._clock(), self._settings.profile
-        found = self._latch.find()
+        # A body that cannot latch leaves alone what another profile left here.
+        found = self._latch.find() if profile.remembers else Found(Record(None, (), boot_id().hex()))
         record = found.record
         if found.missing and not profile.stopping.travels:
             record = Record(None, (), boot_id().hex())  # nothing that moves was ever left in an unknown state
@@ -133,18 +158,15 @@ class Guard:
         late_ns = self._sleep()
         now_ns = self._clock()
         self._listen(now_ns)
-        looked = self._table.look(now_ns)
-        if self._ending_ns is None:
-            self._table.start_due(now_ns)
-        self._looked, self._turns = looked, self._turns + 1
-        self._worst_late_ns = max(self._worst_late_ns, late_ns)
+        looked = self._look(now_ns, late_ns)
+        self._worst_late_ns, self._turns = max(self._worst_late_ns, late_ns), self._turns + 1
         inputs = Inputs(
             evaluated=looked.evaluated,
-            tripped=looked.tripped | self._changed_configuration(now_ns),
+            tripped=looked.tripped,
             late_ns=late_ns,
             standstill=self._standstill(now_ns),
             arm_ns=self._arm_ns,
-            disarm=self._disarm or self._ending_ns is not None,
+            disarm=self._disarm or self._ending,
             ack=self._ack,
             reset_ns=self._reset_ns,
             suspects=looked.suspects,
@@ -155,14 +177,68 @@ class Guard:
             self._latched_beyond_ns = looked.beyond_ns
         self._act(now_ns, outputs)
         self._outputs = outputs
+        self._record(now_ns, late_ns)
+        if looked.over is not None:
+            self._end(looked.over.code, orderly=looked.over.clean)
         self._wake_ns = self._next_ns(self._clock())
+
+    def _look(self, now_ns: int, late_ns: int) -> Looked:
+        """See how the workers stand, start those that are due, and ask for what this body asks for itself."""
+        looked = self._table.look(now_ns)
+        if looked.over is not None and looked.over.clean:
+            self._end(looked.over.code, orderly=True)
+        if self._ending:
+            # What a worker that was stopped no longer evaluates, and its end, are no reason to latch.
+            looked = replace(looked, evaluated=EVERYTHING, tripped=looked.tripped & ~OWN, suspects=())
+        else:
+            if late_ns <= self._settings.profile.late_ns:  # an age says nothing else
+                self._table.kill(looked.expendable, now_ns)
+            self._table.start_due(now_ns)
+            looked = replace(looked, tripped=looked.tripped | self._changed_configuration(now_ns))
+            standing_by = self._settings.arms_itself and self._memory.state is State.STANDBY
+            if standing_by and now_ns - self._armed_ns >= ARMING_NS:
+                self._arm_ns = self._armed_ns = now_ns
+        self._looked = looked
+        return looked
+
+    def _record(self, now_ns: int, late_ns: int) -> None:
+        """Write the turn into the flight ring."""
+        memory = self._memory
+        self._flight.workers(self._table.workers, now_ns)
+        self._flight.turn(
+            now_ns,
+            late_ns,
+            {
+                "state": memory.state.value,
+                "mode": memory.mode.name,
+                "permit": self._outputs.permit,
+                "tripped": f"{self._looked.tripped:x}",
+                "not_evaluated": f"{self._unknown:x}",
+                "turns": self._turns,
+            },
+        )
+
+    @property
+    def _unknown(self) -> int:
+        """Mask of the conditions that count and that nobody evaluated."""
+        return self._settings.profile.counted & ~self._looked.evaluated
+
+    def _shared(self, row: Row) -> tuple[tuple[int, ...], dict[str, str]]:
+        """What a worker is handed besides its slot."""
+        fds, variables = self._lease.handover()
+        if row.ring:
+            more, others = self._ring.handover()
+            return (*fds, *more), {**variables, **others}
+        return fds, variables
 
     def _sleep(self) -> int:
         """Wait for the next time or message; how much later than asked this woke."""
-        fds = [self._control.fileno(), *self._table.pidfds(), *self._verification.filenos()]
+        fds = [self._bell, self._control.fileno(), *self._table.pidfds(), *self._verification.filenos()]
         left_ns = self._wake_ns - self._clock()
         # select(2), not poll(2): poll rounds up to milliseconds
         ready, _, _ = select.select(fds, [], [], max(0, left_ns) / _NS_PER_S)
+        if self._bell in ready:
+            os.eventfd_read(self._bell)
         return 0 if ready and left_ns > 0 else max(0, self._clock() - self._wake_ns)
 
     def _act(self, now_ns: int, outputs: Outputs) -> None:
@@ -173,6 +249,7 @@ class Guard:
         if outputs.record is not None:
             self._save(permitting=False)
         self._table.kill(outputs.kills, now_ns)
+        self._flight.changed(outputs.changes)
         if outputs.changes or outputs.sentences:
             self._changes = (*self._changes, *outputs.changes)[-MOST_CHANGES:]
             self._sentences = outputs.sentences or self._sentences
@@ -181,7 +258,8 @@ class Guard:
             # after all that justifies it, with a time of its own: what took long shortens nothing that is promised
             renewed_ns = self._clock()
             if renewed_ns - now_ns <= self._settings.profile.late_ns:
-                self._lease.renew(renewed_ns, memory.state.value, self._limits.index(outputs.limits))
+                table = self._settings.profile.limits.index(outputs.limits)
+                self._lease.renew(renewed_ns, memory.state.value, table)
                 self._renewed_ns = renewed_ns
         elif not outputs.permit and memory.latch is None and outputs.changes:
             self._save(permitting=False)
@@ -189,7 +267,7 @@ class Guard:
 
     def _save(self, *, permitting: bool) -> bool:
         memory = self._memory
-        return self._latch.save(
+        return not self._settings.profile.remembers or self._latch.save(
             Record(memory.latch, memory.latches_ns, memory.boot_id), permitting=permitting
         )
 
@@ -207,7 +285,7 @@ class Guard:
         """When something may have to be done."""
         memory = self._memory
         times = [now_ns + LONGEST_NS]
-        if memory.timers or memory.state in PROVING or self._ending_ns is not None:
+        if memory.timers or memory.state in PROVING or self._ending:
             times.append(now_ns + ALERT_NS)
         if self._outputs.permit:
             times.append(max(now_ns, self._renewed_ns + RENEWAL_NS))
@@ -243,6 +321,9 @@ class Guard:
             return
         if request.ask == "arm":
             self._arm_ns = now_ns
+        elif request.ask == "disarm" and self._settings.arms_itself:
+            self._control.tell(request.sender, {"refused": "it arms itself, since nothing here can move"})
+            return
         elif request.ask == "disarm":
             self._disarm = True
         elif request.ask == "reset":
@@ -263,38 +344,32 @@ class Guard:
     # -- told --------------------------------------------------------------------------------------------------
 
     def status(self, now_ns: int) -> dict[str, object]:
-        """How things stand, for `edge-runtime status`."""
-        memory, latch = self._memory, self._memory.latch
-        lease_left_ns = self._renewed_ns + self._settings.profile.lease_ns - now_ns
+        """How things stand, for `edge-runtime status`; less than `control.LARGEST_ANSWER` bytes of JSON."""
+        memory, outputs, profile = self._memory, self._outputs, self._settings.profile
+        lease_left_ns = self._renewed_ns + profile.lease_ns - now_ns
         return {
             "device": self._settings.device,
+            "boot_id": memory.boot_id,
+            "up_ms": (now_ns - self._began_ns) // 1_000_000,
             "state": memory.state.value,
             "since_ms": (now_ns - memory.entered_ns) // 1_000_000,
             "mode": memory.mode.name,
-            "latch": None
-            if latch is None
-            else {
-                "id": latch.id,
-                "causes": _words(latch.causes),
-                "since_ms": (now_ns - latch.since_ns) // 1_000_000,
+            "limits": outputs.limits,
+            "profile": profile.name,
+            "arms_itself": self._settings.arms_itself,
+            "ending": self._ending,
+            "latch": of_latch(memory.latch, now_ns),
+            "permit": outputs.permit,
+            "lease_ms": max(0, lease_left_ns) // 1_000_000 if outputs.permit else 0,
+            "lease": {
+                "length_ms": profile.lease_ns // 1_000_000,
+                "renewal_ms": RENEWAL_NS // 1_000_000,
+                "late_ms": profile.late_ns // 1_000_000,
             },
-            "permit": self._outputs.permit,
-            "lease_ms": max(0, lease_left_ns) // 1_000_000 if self._outputs.permit else 0,
-            "tripped": _words(self._looked.tripped),
-            "not_evaluated": _words(self._settings.profile.counted & ~self._looked.evaluated),
-            "workers": [
-                {
-                    "name": name,
-                    "phase": worker.phase.value,
-                    "pid": worker.pid,
-                    "starts": worker.starts,
-                    "last_exit": worker.last_exit,
-                    "stage": None if worker.beat is None else worker.beat.stage,
-                    "age_ms": None if worker.beat is None else (now_ns - worker.beat.beat_ns) // 1_000_000,
-                    "fault": None if worker.fault is None else worker.fault.value,
-                }
-                for name, worker in self._table.workers.items()
-            ],
+            "tripped": words(self._looked.tripped),
+            "not_evaluated": words(self._unknown),
+            "workers": [of_worker(worker, now_ns) for worker in self._table.workers.values()],
+            "changes": [of_change(change, now_ns) for change in self._changes],
             "latched_beyond_us": None
             if self._latched_beyond_ns is None
             else self._latched_beyond_ns // 1_000,
@@ -310,14 +385,6 @@ class Guard:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def _is_over(self) -> bool:
-        """Asks the workers to end, and those that do not to be killed; whether none is left."""
-        now_ns = self._clock()
-        self._table.stop()
-        if self._ending_ns is not None and now_ns >= self._ending_ns:
-            self._table.kill(tuple(self._table.workers), now_ns)
-        return self._table.ended or (self._ending_ns is not None and now_ns >= self._ending_ns + STOP_NS)
-
     def _close(self) -> None:
         self._lease.revoke("ENDED")
         self._manager.stopping()
@@ -325,11 +392,9 @@ class Guard:
         self._control.close()
         if self._hardware is not None:
             # one that fails leaves it counting: a machine without its guard is to be reset
-            self._hardware.close(disarm=self._ending_ns is not None)
+            self._hardware.close(disarm=self._orderly)
         self._manager.close()
         self._lease.close()
         self._page.close()
-
-
-def _words(mask: int) -> list[str]:
-    return [condition.value for condition in conditions_in(mask)]
+        self._ring.close()
+        os.close(self._bell)

@@ -1,9 +1,11 @@
 """The status page: how workers show the guard that they finished something.
 
 A memfd that the guard makes and hands to its children, one slot per worker. A slot says what was finished last and
-when, by when the next unit will be finished, and which conditions the worker evaluated. There is one way to write
-it: `SlotWriter.finished`, after a unit of work. A beat from a timer or a thread stayed alive through 12 of 12 busy
+when, by when the next unit will be finished, and which conditions the worker evaluated. There is one way to beat:
+`SlotWriter.finished`, after a unit of work. A beat from a timer or a thread stayed alive through 12 of 12 busy
 loops and 12 of 12 blocked C calls when it was tried, so the first thread that beats is the only one that may.
+Before its first beat a worker may say how far its start is: that gives it more time, up to a bound, and is nothing
+else.
 
 The page keeps accidents apart, not attackers: whoever has the descriptor can write every slot. What it writes into
 another's slot carries a wrong process id and is no beat.
@@ -207,15 +209,25 @@ class SlotWriter:
             raise PageError("times and numbers of a beat lie in [0, 2^63)")
         if evaluated >> 64 or tripped >> 64:
             raise PageError("masks of conditions have 64 bits")
-        asked = self._challenge.read()
-        if asked is not None:  # torn: the guard is writing a new one, the next beat answers it
-            self._nonce = int(asked[1][3])
-        # The number is used up even if packing fails below: no two writes share one.
-        self._sequence += 1
-        self._block.write(
-            self._sequence, MAGIC, self._boot, self._pid, self._nonce, beat_ns, self._work, capture,
-            deadline_ns, evaluated, tripped, padded(stage),
-        )  # fmt: skip
+        self._write(stage, beat_ns, self._work, capture, deadline_ns, evaluated, tripped)
+
+    def starting(self, stage: str) -> None:
+        """Say that a start got on: its time begins anew, up to the longest that the guard allows for all of it.
+
+        It is no beat, evaluates nothing, and may be called by any thread. Call it when a step is done, not while
+        one is under way.
+
+        Args:
+            stage: the step that is done, 1 to 15 printable ASCII characters.
+
+        Raises:
+            PageError: something was finished before, or another process writes the slot.
+        """
+        beat_ns = self._clock()
+        self._check_process()
+        if self._thread is not None:
+            raise PageError(f"the slot {self.name!r} has beaten: its start is over")
+        self._write(stage, beat_ns, NOTHING, NOTHING, 0, 0, 0)
 
     def close(self) -> None:
         """Let the slot go; the last beat stays in it and grows old."""
@@ -223,11 +235,24 @@ class SlotWriter:
         os.close(self._lock)
         os.close(self._fd)
 
-    def _check_caller(self) -> None:
+    def _write(self, stage: str, beat_ns: int, *fields: int) -> None:
+        asked = self._challenge.read()
+        if asked is not None:  # torn: the guard is writing a new one, the next beat answers it
+            self._nonce = int(asked[1][3])
+        # The number is used up even if packing fails below: no two writes share one.
+        self._sequence += 1
+        self._block.write(
+            self._sequence, MAGIC, self._boot, self._pid, self._nonce, beat_ns, *fields, padded(stage)
+        )
+
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise PageError(
                 f"the slot {self.name!r} belongs to process {self._pid}; a fork must not beat for it"
             )
+
+    def _check_caller(self) -> None:
+        self._check_process()
         caller = threading.get_ident()
         if self._thread is None:
             self._thread = caller

@@ -28,7 +28,7 @@ STRIDE = 256
 """Bytes from slot to slot: whole cache lines, so that what one worker writes another need not fetch."""
 
 NOTHING = -1
-"""Stands for no capture time."""
+"""Stands for no capture time, and for no finished work in a sign of progress."""
 
 _BEAT_AT = 128  # the challenge lies before it, on lines of its own
 
@@ -64,13 +64,13 @@ class Fault(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One finished unit of work.
+    """One finished unit of work, or a sign of progress of a worker that starts.
 
     Attributes:
         sequence: of the write; each beat has a greater one.
         pid: the worker's process id.
         beat_ns: when it was finished.
-        work_sequence: number of the unit, such as a frame's.
+        work_sequence: number of the unit, such as a frame's; `NOTHING` in a sign of progress.
         newest_capture_ns: when the newest input was captured; None where nothing is captured.
         deadline_ns: by when the worker will have finished the next one.
         evaluated: mask of the conditions that it looked at.
@@ -87,6 +87,11 @@ class Beat:
     evaluated: int
     tripped: int
     stage: str
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is no more than a sign of progress: nothing was finished or evaluated yet."""
+        return self.work_sequence == NOTHING
 
     def expired(self, now_ns: int, longest_ns: int) -> bool:
         """Whether the next beat is overdue: by the worker's own word, or by the longest gap it may ask for."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from edge_runtime.guard.conditions import Condition, mask_of
 from edge_runtime.guard.page import Handover, Page
 from edge_runtime.guard.settings import Row
-from edge_runtime.guard.worker import Phase, Worker
+from edge_runtime.guard.starving import Task, waited_ns
+from edge_runtime.guard.worker import Phase, RunOver, Worker
 
 OWN = mask_of(
     (
@@ -43,6 +44,8 @@ class Looked:
         evaluated: mask of the conditions that the table or a worker with a fresh beat looked at.
         tripped: mask of those that hold.
         suspects: workers whose present process is to be killed, if what holds is to have consequences.
+        expendable: workers that hang and are not critical, to be killed without being a condition.
+        over: a worker ended in a way that ends the whole run; None where none did.
         beyond_ns: how long after the deadline of its last beat the first of the workers that died or hung was
             looked at now; less than 0 for one that died before. None where none did.
     """
@@ -51,15 +54,17 @@ class Looked:
     tripped: int
     suspects: tuple[str, ...]
     beyond_ns: int | None = None
+    expendable: tuple[str, ...] = ()
+    over: RunOver | None = None
 
 
 @dataclass(slots=True)
 class _Waited:
-    """How long a worker had waited for a processor when half of its time was over."""
+    """How the threads of a worker stood when half of its time was over."""
 
     sequence: int
     at_ns: int
-    delay_ns: int | None
+    tasks: dict[int, Task] | None
 
 
 class Table:
@@ -68,7 +73,7 @@ class Table:
     Args:
         rows: in the order of starting.
         page: with a slot for each.
-        lease: what a worker is handed besides its slot, so that it may read the lease.
+        shared: what a worker is handed besides its slot, so that it may read the lease and the flight ring.
         environment: of the workers.
     """
 
@@ -76,11 +81,11 @@ class Table:
         self,
         rows: tuple[Row, ...],
         page: Page,
-        lease: Callable[[], tuple[tuple[int, ...], dict[str, str]]],
+        shared: Callable[[Row], tuple[tuple[int, ...], dict[str, str]]],
         environment: Mapping[str, str],
     ) -> None:
         self.workers = {row.name: Worker(row, page.slot(row.name)) for row in rows}
-        self._page, self._lease, self._environment = page, lease, environment
+        self._page, self._shared, self._environment = page, shared, environment
         self._challenge_ns = 0
         self._waited: dict[str, _Waited] = {}
 
@@ -89,7 +94,7 @@ class Table:
         for worker in self.workers.values():
             waits = worker.phase in (Phase.WAITING, Phase.ENDED) and now_ns >= worker.retry_ns
             if waits and all(self.workers[name].phase is Phase.WORKING for name in worker.row.after):
-                fds, variables = self._lease()
+                fds, variables = self._shared(worker.row)
                 slot = self._page.handover(worker.row.name)
                 handed = Handover((*slot.pass_fds, *fds), {**slot.environment, **variables})
                 worker.start(now_ns, handed, self._environment)
@@ -97,25 +102,34 @@ class Table:
 
     def look(self, now_ns: int) -> Looked:
         """Look at every worker."""
-        evaluated, tripped, suspects = OWN, 0, []
+        evaluated, tripped = OWN, 0
+        guilty: list[Worker] = []
         beyond_ns: int | None = None
         if now_ns - self._challenge_ns >= CHALLENGE_NS:
             self._challenge_ns = now_ns
             for worker in self.workers.values():
                 worker.challenge()
-        for name, worker in self.workers.items():
+        for worker in self.workers.values():
             worker.look(now_ns)
             found = self._found(worker, now_ns)
-            tripped |= found
-            if found & _LOST and worker.last_due_ns is not None:
+            if worker.row.critical:
+                tripped |= found
+            if worker.row.critical and found & _LOST and worker.last_due_ns is not None:
                 beyond_ns = max(now_ns - worker.last_due_ns, beyond_ns or now_ns - worker.last_due_ns)
             if found & _GUILTY:
-                suspects.append(name)
+                guilty.append(worker)
             # One that is starved said what it said a moment ago; one that is hung says nothing any more.
             if worker.phase is Phase.WORKING and worker.beat is not None and not found & ~_STARVED:
                 evaluated |= worker.beat.evaluated & ~OWN
                 tripped |= worker.beat.tripped & worker.beat.evaluated & ~OWN
-        return Looked(evaluated, tripped, tuple(suspects), beyond_ns)
+        return Looked(
+            evaluated,
+            tripped,
+            suspects=tuple(worker.row.name for worker in guilty if worker.row.critical),
+            beyond_ns=beyond_ns,
+            expendable=tuple(worker.row.name for worker in guilty if not worker.row.critical),
+            over=next((worker.over for worker in self.workers.values() if worker.over is not None), None),
+        )
 
     def due_ns(self) -> int | None:
         """When something has to have happened."""
@@ -133,26 +147,20 @@ class Table:
         """To wait on: one becomes readable when its process has ended."""
         return [worker.pidfd for worker in self.workers.values() if worker.pidfd is not None]
 
-    def stop(self) -> None:
-        """Ask all to end."""
-        for worker in self.workers.values():
-            worker.stop()
-
-    @property
-    def ended(self) -> bool:
-        """Whether no process is left."""
-        return all(worker.pid is None for worker in self.workers.values())
+    def stop(self, now_ns: int) -> bool:
+        """Have all end, the last of the table first and each after the one behind it; whether all have."""
+        return all(worker.stop(now_ns) for worker in reversed(self.workers.values()))
 
     def _found(self, worker: Worker, now_ns: int) -> int:
         """What holds of one worker."""
         mask = Condition.SLOT_DAMAGED.mask if worker.fault is not None else 0
-        if worker.phase is Phase.GIVEN_UP:
+        if worker.looping:
             mask |= Condition.CRASH_LOOP.mask
         if worker.phase is Phase.UNKILLABLE:
             mask |= Condition.WORKER_UNKILLABLE.mask
         if worker.died or worker.phase in (Phase.KILLED, Phase.UNKILLABLE):
             mask |= Condition.WORKER_DEAD.mask
-        if worker.phase is Phase.STARTING and now_ns - worker.started_ns > worker.row.start_ns:
+        if worker.phase is Phase.STARTING and now_ns > worker.start_due_ns:
             mask |= Condition.WORKER_START_TIMEOUT.mask
         if worker.phase is Phase.WORKING and worker.beat is not None:
             mask |= self._late(worker, now_ns)
@@ -171,14 +179,14 @@ class Table:
             return 0
         waited = self._waited.get(name)
         if waited is None or waited.sequence != beat.sequence:
-            self._waited[name] = waited = _Waited(beat.sequence, now_ns, worker.run_delay_ns())
+            self._waited[name] = waited = _Waited(beat.sequence, now_ns, worker.tasks())
         if age_ns <= allowed_ns:
             return 0
-        delay_ns = worker.run_delay_ns()
+        tasks, gap_ns = worker.tasks(), now_ns - waited.at_ns
         starved = (
-            waited.delay_ns is not None
-            and delay_ns is not None
-            and 2 * (delay_ns - waited.delay_ns) >= now_ns - waited.at_ns > 0
+            waited.tasks is not None
+            and tasks is not None
+            and 2 * waited_ns(waited.tasks, tasks, gap_ns) >= gap_ns > 0
             and age_ns <= 2 * allowed_ns
         )
         return Condition.WORKER_STARVED.mask if starved else Condition.WORKER_HUNG.mask

@@ -20,7 +20,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from edge_runtime.guard.acknowledgement import SIGNED_PREFIX, text_of
-from edge_runtime.guard.conditions import Condition
+from edge_runtime.guard.block import boot_id
+from edge_runtime.guard.client import launch
+from edge_runtime.guard.conditions import TRAITS, Condition
+from edge_runtime.guard.still import STILL
 from tests.rigs.guard_bodies import CAMERA, altered
 from tests.rigs.guarded import GuardProcess, guarded, worker_row
 
@@ -210,14 +213,172 @@ def test_a_changed_configuration_latches(tmp_path: Path, make: Callable[..., Gua
         assert guard.reach("SAFE")["latch"]["causes"] == ["config_changed"]
 
 
-def test_a_worker_that_always_ends_is_given_up_and_locks_out(make: Callable[..., GuardProcess]) -> None:
+def test_a_worker_that_always_ends_locks_out_and_is_tried_again_all_the_same(
+    make: Callable[..., GuardProcess],
+) -> None:
     guard = make()
-    guard.rows[0] |= {"command": ["/bin/false"], "restarts": 3, "backoff_ms": 20}
+    guard.rows[0] |= {"command": ["/bin/false"], "restarts": 3, "backoff_ms": 200}
     with guarded(guard):
         status = guard.reach("LOCKOUT")
         assert "crash_loop" in status["latch"]["causes"]
-        worker = guard.status()["workers"][0]
-        assert (worker["phase"], worker["starts"], worker["last_exit"]) == ("given_up", 4, 1)
+        worker = guard.wait(lambda status: status["workers"][0]["starts"] > 6)["workers"][0]
+        assert (worker["crash_loop"], worker["last_exit"]) == (True, 1)
+        assert "crash_loop" in guard.status()["tripped"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "left"),
+    [("done", "0", 0), ("done", "2", 2), ("always", "9", 9), ("always", "-11", 139)],
+)
+def test_an_end_that_is_the_runs_ends_all_others_and_gives_its_code(
+    ends: str, code: str, left: int, make: Callable[..., GuardProcess]
+) -> None:
+    guard = make()
+    done = "import os, sys; c = int(sys.argv[1]); os.kill(os.getpid(), -c) if c < 0 else sys.exit(c)"
+    guard.rows.append(
+        worker_row("cameras")
+        | {"command": [sys.executable, "-c", done, code], "ends": ends, "after": ["perception"]}
+    )
+    guard.process = launch(guard.settings(), stderr=subprocess.PIPE)
+    assert guard.process.wait(60) == left
+    guard.close()
+    # What was done latched nothing; what died did.
+    again = make()
+    with guarded(again):
+        again.reach("STANDBY" if left in (0, 2) else "SAFE")
+        assert again.end() == 0
+
+
+def test_what_ends_because_it_was_asked_to_latches_nothing_however_long_it_takes(tmp_path: Path) -> None:
+    """The first to end evaluates the emergency stop, which counts at once where nobody evaluates it."""
+    profile = altered(PATIENT, {"conditions.estop": {}, "conditions.worker_dead": {}})
+    slow = worker_row("outbox")
+    slow["command"] = [sys.executable, "-c", SLOW_TO_END]
+    rows = [slow, worker_row("perception", deadline_ms=1000) | {"longest_ms": 5000}]
+    guard = GuardProcess(tmp_path, profile, rows)
+    with guarded(guard):
+        guard.arm()
+        assert guard.process is not None
+        guard.process.terminate()
+        status = guard.wait(lambda status: status["ending"] and status["workers"][1]["phase"] == "ended")
+        assert (status["state"], status["permit"], status["workers"][0]["phase"]) == (
+            "STANDBY", False, "stopping",
+        )  # fmt: skip
+        assert guard.process.wait(30) == 0
+    with guarded(GuardProcess(tmp_path, profile, rows)) as again:
+        again.reach("STANDBY")
+
+
+SLOW_TO_END = """
+import signal, sys, time
+from edge_runtime.guard.page import SlotWriter
+slot, asked = SlotWriter.from_environment(), []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic()))
+while not asked or time.monotonic() - asked[0] < 2:
+    slot.finished("unit", None, time.monotonic_ns() + 1_000_000_000, 0, 0)
+    time.sleep(0.01)
+"""
+
+
+def test_a_still_body_arms_itself_and_says_no_to_being_disarmed(tmp_path: Path) -> None:
+    latch = tmp_path / "latch.json"
+    latch.write_text("what a robot left here")
+    guard = GuardProcess(
+        tmp_path,
+        STILL,
+        [worker_row("perception", deadline_ms=1000) | {"longest_ms": 5000}],
+        changes={"arms_itself": True},
+    )
+    with guarded(guard):
+        guard.reach("NOMINAL")
+        assert guard.ask(ask="disarm") == {"refused": "it arms itself, since nothing here can move"}
+        os.kill(guard.pid("perception"), signal.SIGKILL)
+        status = guard.reach("DEGRADED")
+        assert (status["mode"], status["limits"], status["latch"]) == ("impaired", "none", None)
+        guard.reach("NOMINAL")
+        assert guard.process is not None
+        guard.process.kill()
+        guard.process.wait()
+    assert latch.read_text() == "what a robot left here"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["control", "latch.json"]
+    with guarded(guard):
+        guard.reach("NOMINAL")
+
+
+def test_a_robots_latch_waits_while_its_machine_is_a_camera(
+    tmp_path: Path, make: Callable[..., GuardProcess]
+) -> None:
+    guard = make()
+    with guarded(guard):
+        guard.arm()
+        os.kill(guard.pid("perception"), signal.SIGKILL)
+        latch = guard.reach("SAFE")["latch"]["id"]
+    with guarded(GuardProcess(tmp_path, STILL, guard.rows, changes={"arms_itself": True})) as camera:
+        camera.reach("NOMINAL")
+        assert camera.end() == 0
+    with guarded(make()) as again:
+        assert again.reach("SAFE")["latch"]["id"] == latch
+
+
+READS_THE_RING = """
+import json, sys, time
+from edge_runtime.guard.page import SlotWriter
+from edge_runtime.guard.ring import RingReader
+slot, ring = SlotWriter.from_environment(), RingReader.from_environment()
+while True:
+    with open(sys.argv[1], "a") as file:
+        for entry in ring.take(1000):
+            file.write(json.dumps([entry.sequence, entry.kind, json.loads(entry.payload)]) + "\\n")
+    slot.finished("unit", None, time.monotonic_ns() + 1_000_000_000, 0, 0)
+    time.sleep(0.01)
+"""
+
+
+def test_the_flight_ring_tells_of_states_workers_and_seconds(
+    tmp_path: Path, make: Callable[..., GuardProcess]
+) -> None:
+    guard, log = make(), tmp_path / "log"
+    row = worker_row("monitor", deadline_ms=1000) | {"ring": True, "longest_ms": 5000}
+    guard.rows.append(row | {"command": [sys.executable, "-c", READS_THE_RING, str(log)]})
+    with guarded(guard):
+        guard.arm()
+        pid = guard.pid("perception")
+        os.kill(pid, signal.SIGKILL)
+        latch = guard.reach("SAFE")["latch"]["id"]
+        guard.wait(lambda _: latch in log.read_text())
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [entry[0] for entry in entries] == list(range(1, len(entries) + 1))
+    changes = [entry[2] for entry in entries if entry[1] == 1]
+    assert [change["state"] for change in changes] == ["INIT", "STANDBY", "NOMINAL", "SAFE"]
+    assert changes[-1] == {"before": "NOMINAL", "state": "SAFE", "causes": ["worker_dead"], "latch": latch}
+    workers = [entry[2] for entry in entries if entry[1] == 3 and entry[2]["name"] == "perception"]
+    assert [worker["phase"] for worker in workers][:4] == ["waiting", "starting", "working", "ended"]
+    assert (workers[2]["pid"], workers[3]["pid"], workers[3]["exit"]) == (pid, None, -9)
+    turn = next(entry[2] for entry in entries if entry[1] == 2 and entry[2]["state"] == "NOMINAL")
+    assert (turn["mode"], turn["permit"], turn["tripped"], turn["not_evaluated"]) == ("watch", True, "0", "0")
+    assert turn["turns"] > 0
+    assert turn["late_worst_us"] >= 0
+
+
+def test_the_status_of_the_largest_table_fits_an_answer(make: Callable[..., GuardProcess]) -> None:
+    guard = make()
+    guard.rows = [
+        worker_row(f"worker {number:08}")
+        | {"command": ["/bin/false"], "backoff_ms": 3_600_000, "restarts": 0}
+        for number in range(64)
+    ]
+    guard.profile = PATIENT | {"name": "n" * 200}
+    with guarded(guard):
+        status = guard.wait(lambda status: all(worker["starts"] == 1 for worker in status["workers"]), 60)
+        assert len(status["changes"]) >= 2
+        assert (status["limits"], status["boot_id"]) == ("closed", boot_id().hex())
+        assert status["lease"] == {"length_ms": 900, "renewal_ms": 10, "late_ms": 800}
+        size = len(json.dumps(status))
+        # what is not in it yet: causes of each of 16 changes, and sentences about all conditions
+        room = 16 * len(json.dumps([c.value for c in Condition])) + sum(
+            len(traits.text) + len(condition.value) + 5 for condition, traits in TRAITS.items()
+        )
+        assert size + room < 60 * 1024
 
 
 def test_a_process_becomes_the_guard_and_keeps_its_id(

@@ -107,9 +107,30 @@ def test_units_are_counted_and_no_capture_is_no_time(page: Page, clock: Clock) -
     worker.close()
 
 
-def test_the_only_way_to_write_is_to_have_finished() -> None:
+def test_the_only_way_to_beat_is_to_have_finished() -> None:
     offered = {name for name in dir(SlotWriter) if not name.startswith("_")}
-    assert offered == {"finished", "close", "from_environment"}
+    assert offered == {"finished", "starting", "close", "from_environment"}
+
+
+def test_a_sign_of_progress_is_no_beat_and_ends_with_the_first_one(page: Page, clock: Clock) -> None:
+    worker = writer(page, "uplink", clock)
+    told = threading.Thread(target=worker.starting, args=("model loaded",))
+    told.start()
+    told.join()
+    sign = page.slot("uplink").read().beat
+    assert sign is not None
+    assert (sign.starting, sign.stage, sign.sequence, sign.beat_ns) == (True, "model loaded", 1, clock.now_ns)
+    assert (sign.evaluated, sign.tripped, sign.deadline_ns, sign.newest_capture_ns) == (0, 0, 0, None)
+    assert sign.expired(clock.now_ns + 1, 10 * MS), "it promises nothing"
+    worker.finished("frame", None, clock.now_ns + MS, 1, 0)
+    beat = page.slot("uplink").read().beat
+    assert beat is not None
+    assert (beat.starting, beat.work_sequence, beat.sequence) == (False, 1, 2)
+    with pytest.raises(PageError, match="'uplink' has beaten: its start is over"):
+        worker.starting("again")
+    with pytest.raises(PageError, match=r"lie in \[0, 2\^63\)"):
+        worker.finished("frame", None, clock.now_ns, 0, 0, work_sequence=-1)
+    worker.close()
 
 
 @pytest.mark.parametrize(

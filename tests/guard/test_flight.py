@@ -1,0 +1,54 @@
+"""What the guard writes into the flight ring always fits, and is JSON."""
+
+import json
+import os
+
+import pytest
+
+from edge_runtime.guard.conditions import WIDTH, conditions_in
+from edge_runtime.guard.flight import Flight, change_payload
+from edge_runtime.guard.memory import Change, State
+from edge_runtime.guard.ring import LARGEST_PAYLOAD, Kind, RingReader, RingWriter
+
+ALL = (1 << WIDTH) - 1
+MS = 1_000_000
+
+
+@pytest.mark.parametrize("causes", [0, 1, 0b111, ALL, ALL >> 5, 1 << 20 | 1 << 2])
+def test_as_many_causes_as_fit_and_how_many_there_are_besides(causes: int) -> None:
+    change = Change(5, State.STOPPED, State.LOCKOUT, causes, "f" * 64)
+    payload = change_payload(change)
+    assert len(payload) <= LARGEST_PAYLOAD
+    told = json.loads(payload)
+    assert (told["before"], told["state"], told["latch"]) == ("STOPPED", "LOCKOUT", "f" * 64)
+    names = [condition.value for condition in conditions_in(causes)]
+    if told["causes"] != names:
+        *kept, more = told["causes"]
+        assert kept == names[: len(kept)]
+        assert more == f"+{len(names) - len(kept)}"
+
+
+def test_a_second_has_one_summary_with_its_worst_lateness_whatever_the_mode_is_called() -> None:
+    ring = RingWriter(8)
+    flight, reader = Flight(ring), RingReader(os.dup(ring.fd))
+    largest = (1 << 63) - 1
+    summary = {
+        "state": "RECOVERY",
+        "mode": '\u20ac\n\\"' * 50,
+        "permit": False,
+        "tripped": f"{(1 << 64) - 1:x}",
+        "not_evaluated": f"{(1 << 64) - 1:x}",
+        "turns": 10**9,
+    }
+    for at_ms, late_ns in ((0, 3_000), (10, 10**12), (999, 5_000), (1_000, 7_000), (1_500, 0)):
+        flight.turn(at_ms * MS, late_ns, summary)
+    first, second = reader.take(10)
+    assert (first.kind, first.at_ns, second.at_ns) == (Kind.TURN, 0, 1_000 * MS)
+    assert json.loads(first.payload)["late_worst_us"] == 3
+    told = json.loads(second.payload)
+    assert told["late_worst_us"] == 10**9
+    assert told["mode"] == "?" * 24
+    flight.turn(3_000 * MS, largest, summary | {"turns": largest})
+    assert json.loads(reader.take(1)[0].payload)["turns"] == largest
+    ring.close()
+    reader.close()
