@@ -352,8 +352,8 @@ def test_the_flight_ring_tells_of_states_workers_and_seconds(
     assert [change["state"] for change in changes] == ["INIT", "STANDBY", "NOMINAL", "SAFE"]
     assert changes[-1] == {"before": "NOMINAL", "state": "SAFE", "causes": ["worker_dead"], "latch": latch}
     workers = [entry[2] for entry in entries if entry[1] == 3 and entry[2]["name"] == "perception"]
-    assert [worker["phase"] for worker in workers][:4] == ["waiting", "starting", "working", "ended"]
-    assert (workers[2]["pid"], workers[3]["pid"], workers[3]["exit"]) == (pid, None, -9)
+    assert [worker["phase"] for worker in workers][:3] == ["starting", "working", "ended"]
+    assert (workers[1]["pid"], workers[2]["pid"], workers[2]["exit"]) == (pid, None, -9)
     turn = next(entry[2] for entry in entries if entry[1] == 2 and entry[2]["state"] == "NOMINAL")
     assert (turn["mode"], turn["permit"], turn["tripped"], turn["not_evaluated"]) == ("watch", True, "0", "0")
     assert turn["turns"] > 0
