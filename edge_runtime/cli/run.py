@@ -125,7 +125,8 @@ def _become_guard(loaded: "LoadedConfig", wishes: Wishes) -> NoReturn:
     from edge_runtime.node.places import state_of
 
     place = state_of(loaded, wishes.state)
-    problems = manifest_problems(loaded, readable_manifests(loaded)[0])
+    manifests, unreadable = readable_manifests(loaded)
+    problems = [*unreadable, *manifest_problems(loaded, manifests)]
     loaded.refuse([*problems, *guard_problems(loaded, place)])
     limited = wishes.max_frames is not None
     finite = all(is_finite(camera, limited=limited) for camera in loaded.config.cameras.values())
