@@ -342,6 +342,7 @@ def test_the_flight_ring_tells_of_states_workers_and_seconds(
     guard.rows.append(row | {"command": [sys.executable, "-c", READS_THE_RING, str(log)]})
     with guarded(guard):
         guard.arm()
+        guard.wait(lambda _: '"permit": true' in log.read_text())
         pid = guard.pid("perception")
         os.kill(pid, signal.SIGKILL)
         latch = guard.reach("SAFE")["latch"]["id"]
@@ -354,7 +355,8 @@ def test_the_flight_ring_tells_of_states_workers_and_seconds(
     workers = [entry[2] for entry in entries if entry[1] == 3 and entry[2]["name"] == "perception"]
     assert [worker["phase"] for worker in workers][:3] == ["starting", "working", "ended"]
     assert (workers[1]["pid"], workers[2]["pid"], workers[2]["exit"]) == (pid, None, -9)
-    turn = next(entry[2] for entry in entries if entry[1] == 2 and entry[2]["state"] == "NOMINAL")
+    turn = next(entry[2] for entry in entries if entry[1] == 2 and entry[2]["permit"])
+    assert turn["state"] == "NOMINAL"
     assert (turn["mode"], turn["permit"], turn["tripped"], turn["not_evaluated"]) == ("watch", True, "0", "0")
     assert turn["turns"] > 0
     assert turn["late_worst_us"] >= 0
