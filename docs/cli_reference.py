@@ -73,13 +73,25 @@ def _callbacks(row: Row) -> Iterator[tuple[str, Callable[..., Any], str]]:
     if not isinstance(target, typer.Typer):
         yield "", target, _help(target, None)
         return
+    yield from _members(target, "")
+
+
+def _members(target: typer.Typer, before: str) -> Iterator[tuple[str, Callable[..., Any], str]]:
+    """The commands of a group, and of the groups within it."""
     alone = target.registered_callback  # a group that does something without a command
     if alone is not None and alone.callback is not None and alone.invoke_without_command is True:
-        yield "", alone.callback, _help(alone.callback, alone.help if isinstance(alone.help, str) else None)
+        yield (
+            before.strip(),
+            alone.callback,
+            _help(alone.callback, alone.help if isinstance(alone.help, str) else None),
+        )
     for info in target.registered_commands:
         if info.callback is not None and not info.hidden:
             name = info.name or info.callback.__name__.replace("_", "-")
-            yield name, info.callback, _help(info.callback, info.help)
+            yield before + name, info.callback, _help(info.callback, info.help)
+    for group in target.registered_groups:
+        if group.typer_instance is not None and not group.hidden:
+            yield from _members(group.typer_instance, f"{before}{group.name} ")
 
 
 def _help(callback: Callable[..., Any], given: str | None) -> str:

@@ -111,8 +111,39 @@ COMMANDS: tuple[CommandRow, ...] = (
         "guard",
         "edge_runtime.cli.guard",
         "app",
-        "Try the guard that holds the permission to move.",
-        {"selftest": {0: "every fault was seen", 1: "one was not, or a command passed that must not"}},
+        "Speak to the guard that holds the permission to move, explain it, try it.",
+        {
+            "explain": {0: "explained", 1: "explained, and the guard would refuse this profile"},
+            "ack": {
+                0: "acknowledged: the latch is left, or the record is written",
+                1: "the guard refuses it, or none answers",
+                2: "the key or the record cannot be used, or the options do not go together",
+            },
+            "arm": {0: "it may move", 1: "refused, or no guard answers"},
+            "disarm": {0: "nothing may move", 1: "it still may, or no guard answers"},
+            "reset": {0: "reset", 1: "nothing to reset, another latch, or no guard answers"},
+            "simulate": {
+                0: "the script or the person came to the end",
+                1: "the state is not the one that the script expects",
+                2: "the profile, or a line of the script, cannot be understood",
+            },
+            "key new": {0: "made; the public part is printed", 2: "the file exists or cannot be written"},
+            "key show": {0: "printed", 2: "it is no key, or its passphrase is missing or wrong"},
+            "selftest": {0: "every fault was seen", 1: "one was not, or a command passed that must not"},
+        },
+    ),
+    CommandRow(
+        "status",
+        "edge_runtime.cli.status",
+        "status",
+        "Say on one screen whether the device may move, and how it is.",
+        {
+            "": {
+                0: "the guard answers, and it may move or stands by: NOMINAL, DEGRADED, STANDBY",
+                1: "no guard answers; what else answers is printed",
+                3: "nothing may move: INIT, STOPPED, SAFE, RECOVERY, LOCKOUT",
+            }
+        },
     ),
     CommandRow(
         "outbox",
@@ -124,6 +155,18 @@ COMMANDS: tuple[CommandRow, ...] = (
             "list": {0: "printed", 1: "it cannot be asked or opened"},
             "export": {0: "written", 1: "it cannot be asked or opened, or the file cannot be written"},
             "quarantine": {0: "printed or deleted", 1: "no such file, or it cannot be deleted"},
+        },
+    ),
+    CommandRow(
+        "recorder",
+        "edge_runtime.cli.recorder",
+        "app",
+        "Read the flight recorder: states, causes and measurements of the last hours.",
+        {
+            "dump": {
+                0: "printed; damaged lines are counted on stderr",
+                1: "there is no flight recording",
+            }
         },
     ),
     CommandRow(

@@ -31,7 +31,7 @@ class Commands(LazyGroup):
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
 )

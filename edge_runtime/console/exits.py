@@ -26,7 +26,7 @@ def add_feet(command: Any, exits: Mapping[str, Mapping[int, str]], program: str)
 
     Args:
         command: a command or group of the click that typer uses.
-        exits: by command of the group, `""` for the command itself.
+        exits: by command of the group, `""` for the command itself; `key new` is the command of a group within it.
         program: whose help has the codes that mean the same for every command.
     """
     more = f"Others: {program} --help."
@@ -35,3 +35,10 @@ def add_feet(command: Any, exits: Mapping[str, Mapping[int, str]], program: str)
     for name, member in getattr(command, "commands", {}).items():
         if name in exits:
             member.epilog = foot(exits[name], more)
+        within = {
+            path.removeprefix(f"{name} "): codes
+            for path, codes in exits.items()
+            if path.startswith(f"{name} ")
+        }
+        if within:
+            add_feet(member, within, program)

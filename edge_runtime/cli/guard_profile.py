@@ -1,0 +1,38 @@
+"""A body's profile for the commands about the guard: from a file, from a configuration, or the built-in one."""
+
+from pathlib import Path
+
+from edge_runtime.config import load_config
+from edge_runtime.config.body_file import read_body_file
+from edge_runtime.errors import ConfigError
+from edge_runtime.guard.profile import Profile, from_json
+from edge_runtime.guard.still import STILL
+
+
+def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
+    """The profile that the options of a command mean.
+
+    Args:
+        profile: file of a profile.
+        config: file of a configuration.
+
+    Returns:
+        That of the file; of the file that the configuration's `guard` section names; without both, or where it
+        names none, the built-in one of a body that cannot move.
+
+    Raises:
+        ConfigError: both are given, or what is named cannot be used.
+    """
+    if profile is not None and config is not None:
+        raise ConfigError("give --profile or --config, not both")
+    if config is not None:
+        loaded = load_config(config)
+        named = None if loaded.config.guard is None else loaded.config.guard.profile
+        profile = None if named is None else loaded.resolve(named)
+    if profile is None:
+        return from_json(STILL)
+    try:
+        return from_json(read_body_file(profile))
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(f"{profile}: ") else f"{profile}: {text}") from None

@@ -1,0 +1,309 @@
+"""`edge-runtime status`: one screen within 80 columns, of a real guard, an outbox, or of nothing that answers."""
+
+import fcntl
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge_runtime.cli.guard_orders import steps_out, waited
+from edge_runtime.cli.status_screen import exit_word, status_lines
+from edge_runtime.cli.status_sources import DeviceStatus, gather
+from edge_runtime.clock import SystemClock
+from edge_runtime.guard.latch import LatchFile
+from edge_runtime.guard.loop import LATCH_FILE
+from edge_runtime.guard.memory import Latch, Record, State
+from edge_runtime.health import Reading
+from edge_runtime.health.reading import unknown
+from edge_runtime.node.way_out import WayOut, WayState
+from edge_runtime.outbox import Outbox, OutboxSettings
+from edge_runtime.protocol.operation import CameraHealth
+from edge_runtime.state import StateDirectory
+from tests.rigs.guarded import GuardProcess
+from tests.rigs.guarded_state import guarded_state
+
+Cli = Callable[..., Any]
+Device = tuple[StateDirectory, GuardProcess]
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Device]:
+    with guarded_state(tmp_path) as found:
+        found[1].reach("STANDBY")
+        yield found
+
+
+def test_the_screen_says_whether_it_may_move_and_what_to_type(cli: Cli, device: Device) -> None:
+    state, guard = device
+    option = f"--state {state.path}"
+    stands_by = cli("status", "--state", state.path)
+    assert stands_by.code == 0
+    lines = stands_by.out.splitlines()
+    assert lines[0].startswith(" STANDBY   for ")
+    assert "nothing may move" in lines[0]
+    assert f"  edge-runtime guard arm {option}" in lines
+    assert max(len(line) for line in lines if "edge-runtime guard" not in line) <= 80
+    guard.arm()
+    moves = cli("status", "--once", "--state", state.path)
+    assert moves.code == 0
+    assert "may move: mode watch" in moves.out.splitlines()[0]
+    (row,) = [line for line in moves.out.splitlines() if line.startswith("perception")]
+    assert row.split()[1] == "working"
+    assert row.split()[-2:] == ["1", "-"]
+    os.kill(guard.pid("perception"), signal.SIGKILL)
+    latch = guard.reach("SAFE")["latch"]["id"]
+    stopped = cli("status", "--state", state.path)
+    assert stopped.code == 3
+    assert stopped.out.splitlines()[:5] == [
+        stopped.out.splitlines()[0],
+        "             a worker process ended (worker_dead)",
+        stopped.out.splitlines()[2],
+        f"  edge-runtime guard ack --latch {latch} --key FILE {option}",
+        f"  edge-runtime guard arm {option}",
+    ]
+    assert stopped.out.startswith(" SAFE   for ")
+    assert "SIGKILL" in stopped.out
+
+
+def test_what_does_not_answer_is_null_with_a_reason(cli: Cli, device: Device) -> None:
+    state, _ = device
+    found = cli("status", "--json", "--state", state.path)
+    assert found.code == 0
+    record = json.loads(found.out)
+    assert record["guard"]["state"] == "STANDBY"
+    assert record["health"]["memory"]["total_bytes"] > 0
+    assert record["outbox"] is record["cameras"] is record["way_out"] is None
+    assert record["unknown"] == {
+        "outbox": "the configuration delivers nothing, so there is no queue",
+        "cameras": "no camera has been heard of for 20 s",
+        "way_out": "the configuration delivers nothing, so no server is spoken to",
+    }
+
+
+def test_without_a_guard_the_rest_is_told_all_the_same(cli: Cli, tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state").ensure()
+    found = cli("status", "--state", state.path)
+    assert found.code == 1
+    assert found.err == ""
+    assert found.out.startswith(" NO GUARD ANSWERS \n")
+    text = " ".join(found.out.split())
+    assert "No such file or directory; is the runtime running?" in text
+    assert "the outbox does not answer" in text
+    assert "not enrolled, nothing is sent" in text
+    assert "memory" in text
+    record = json.loads(cli("status", "--json", "--state", state.path).out)
+    assert record["guard"] is None
+    assert record["way_out"]["state"] == "not_enrolled"
+    assert set(record["unknown"]) == {"guard", "outbox", "cameras"}
+
+
+@pytest.mark.parametrize(
+    ("permitting", "said"), [(False, "latch 0123456789ab"), (True, "while motion was permitted")]
+)
+def test_without_a_guard_the_latch_on_the_disk_is_told(
+    permitting: bool, said: str, cli: Cli, tmp_path: Path
+) -> None:
+    state = StateDirectory(tmp_path / "state").ensure()
+    latch = Latch("0123456789ab", State.SAFE, 1, 0)
+    LatchFile(state.guard / LATCH_FILE).save(Record(latch, (0,), "boot"), permitting=permitting)
+    before = (state.guard / LATCH_FILE).read_bytes()
+    assert said in " ".join(cli("status", "--state", state.path).out.split())
+    assert (state.guard / LATCH_FILE).read_bytes() == before
+
+
+def test_a_frozen_guard_is_said_to_be_one(cli: Cli, device: Device) -> None:
+    state, guard = device
+    assert guard.process is not None
+    guard.process.send_signal(signal.SIGSTOP)
+    found = cli("status", "--state", state.path)
+    guard.process.send_signal(signal.SIGCONT)
+    assert found.code == 1
+    assert "it may be stopped or too busy" in " ".join(found.out.split())
+
+
+def full(tmp_path: Path, **changes: Any) -> DeviceStatus:
+    """A device of which everything answers."""
+    state = StateDirectory(tmp_path / "state").ensure()
+    found = gather(state, SystemClock())
+    with_outbox = Outbox(state.outbox, OutboxSettings(), SystemClock())
+    try:
+        outbox = with_outbox.status()
+    finally:
+        with_outbox.close()
+    guard = {
+        "device": "robot-1",
+        "state": "DEGRADED",
+        "since_ms": 90_000,
+        "mode": "slow",
+        "limits": "half",
+        "permit": True,
+        "lease_ms": 31,
+        "latch": None,
+        "arms_itself": False,
+        "changes": [
+            {"ago_ms": 300_000, "before": "SAFE", "state": "RECOVERY", "causes": [], "latch": None},
+            {"ago_ms": 200_000, "before": "RECOVERY", "state": "STANDBY", "causes": [], "latch": None},
+            {"ago_ms": 150_000, "before": "STANDBY", "state": "NOMINAL", "causes": [], "latch": None},
+            {"ago_ms": 90_000, "before": "NOMINAL", "state": "DEGRADED", "causes": ["soc_hot"], "latch": None},
+        ],
+        "tripped": ["soc_hot", "pose_stale"],
+        "not_evaluated": ["pose_stale"],
+        "workers": [
+            {
+                "name": "perception", "phase": "unkillable", "pid": 12345, "starts": 3, "last_exit": -11,
+                "stage": "evaluate", "age_ms": 12_000, "fault": "stale_echo",
+                "crash_loop": True,
+            }
+        ],
+        "late_worst_us": 80,
+        "turns": 12345,
+        "facts": {"sched_fifo": True, "memory_locked": True},
+        "sentences": ["DEGRADED, from NOMINAL: the processor is hot (soc_hot)", "the request is refused"],
+    }  # fmt: skip
+    cameras = tuple(
+        CameraHealth(name=f"camera-{number}", state="running", evaluated=10, dropped=1, age_ms=33.4)
+        for number in range(10)
+    )
+    fields: dict[str, Any] = {
+        "guard": Reading({**guard, **changes}),
+        "health": found.health,
+        "outbox": Reading(outbox),
+        "cameras": Reading(cameras),
+        "way_out": Reading(WayOut(WayState.CUT_OFF, "the certificate has expired; it never answered")),
+    }
+    return DeviceStatus(**fields)
+
+
+def test_a_full_screen_fits_80_columns_and_names_everything(tmp_path: Path) -> None:
+    lines = [line.plain for line in status_lines(full(tmp_path))]
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert lines[0] == " DEGRADED   for 90 s  may move: mode slow, limits half, lease 31 ms  robot-1"
+    for part in (
+        "back to NOMINAL by itself",
+        "holds now    soc_hot",
+        "unevaluated  pose_stale",
+        "unkillable    12345  evaluate            12 s       3  SIGSEGV",
+        "last said    the request is refused",
+        "changes      90 s ago NOMINAL → DEGRADED (soc_hot)",
+        "             2 min ago STANDBY → NOMINAL",
+        "             3 min ago RECOVERY → STANDBY",
+        "perception: ends again and again; tried again after pauses",
+        "perception: its slot is stale echo",
+        "guard        late by 0.08 ms at worst · 12345 turns · in real time",
+        "queue        healthy · 0 queued · 0% of its room",
+        "cameras      camera-0 · running · age 33 ms · 10 evaluated · 1 dropped",
+        "and 2 more",
+        "server       cut off: the certificate has expired; it never answered",
+    ):
+        assert part in text, text
+    assert "from NOMINAL" not in text
+    assert "SAFE" not in text
+
+
+def test_what_real_time_lacks_is_named(tmp_path: Path) -> None:
+    facts = {"sched_fifo": False, "memory_locked": True}
+    text = "\n".join(line.plain for line in status_lines(full(tmp_path, facts=facts)))
+    assert "without sched_fifo" in text
+    text = "\n".join(line.plain for line in status_lines(full(tmp_path, facts={})))
+    assert "real time not asked for" in text
+
+
+def test_the_code_follows_the_state(tmp_path: Path) -> None:
+    codes = {state: full(tmp_path, state=state).exit_code for state in (found.value for found in State)}
+    assert codes == {
+        "NOMINAL": 0, "DEGRADED": 0, "STANDBY": 0,
+        "INIT": 3, "STOPPED": 3, "SAFE": 3, "RECOVERY": 3, "LOCKOUT": 3,
+    }  # fmt: skip
+    none = DeviceStatus(*(unknown("none"),) * 5)
+    assert none.exit_code == 1
+
+
+def test_the_way_out_of_a_latch_is_what_its_strictest_cause_takes() -> None:
+    def steps(state: str, *causes: str) -> list[str]:
+        latch = {"id": "ab", "causes": list(causes), "since_ms": 1}
+        status = {"state": state, "latch": latch, "arms_itself": False}
+        return [step.split()[2] for step in steps_out(status)]
+
+    assert steps("SAFE", "worker_dead") == ["ack", "arm"]
+    assert steps("SAFE", "worker_dead", "config_changed") == ["reset", "ack", "arm"]
+    assert steps("LOCKOUT", "worker_dead") == ["reset", "ack", "arm"]
+    assert steps("SAFE", "of a newer version") == ["ack", "arm"]
+    for state, arms_itself, commands in (("NOMINAL", False, 0), ("STANDBY", False, 1), ("STANDBY", True, 0)):
+        assert len(steps_out({"state": state, "latch": None, "arms_itself": arms_itself})) == commands
+
+
+def test_of_a_body_that_cannot_move_nobody_is_told_to_arm_it(tmp_path: Path) -> None:
+    still = full(tmp_path, arms_itself=True, state="STANDBY", permit=False, mode="watching")
+    text = "\n".join(line.plain for line in status_lines(still))
+    assert "a body that cannot move, mode watching" in text
+    assert "edge-runtime guard" not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [(None, "-"), (0, "0"), (2, "2"), (-9, "SIGKILL"), (-99, "signal 99")]
+)
+def test_exits_are_told_by_name(code: int | None, word: str) -> None:
+    assert exit_word(code) == word
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0.0 s"),
+        (9_940, "9.9 s"),
+        (119_000, "119 s"),
+        (120_000, "2 min"),
+        (7_200_000, "2 h"),
+        (10**9, "11 d"),
+    ],
+)
+def test_times_are_told_in_a_unit_that_fits(milliseconds: int, text: str) -> None:
+    assert waited(milliseconds) == text
+
+
+def test_the_screen_on_a_real_terminal_is_renewed_until_ctrl_c(device: Device) -> None:
+    state, guard = device
+    ours, its = os.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edge_runtime.cli.main", "status", "--state", str(state.path)],
+        env={**os.environ, "TERM": "xterm"},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    )
+    try:
+        seen = ""
+
+        def until(text: str) -> None:
+            nonlocal seen
+            end = time.monotonic() + 30
+            while text not in seen:
+                assert time.monotonic() < end, f"never {text!r} in {seen[-3000:]!r}"
+                if select.select([ours], [], [], 0.1)[0]:
+                    seen += os.read(ours, 65536).decode(errors="replace")
+            seen = ""
+
+        until("STANDBY")
+        guard.arm()
+        until("NOMINAL")
+        process.send_signal(signal.SIGINT)
+        until("\x1b[?1049l")
+        until("NOMINAL")  # what it last showed stays
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(its)
