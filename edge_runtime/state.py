@@ -12,16 +12,17 @@ STATE/policy.yaml          the policy, where the configuration names no other
 ```
 """
 
-import contextlib
 import os
 import re
 import socket
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError
+from edge_runtime.socket_path import short_socket_path
+
+__all__ = ["ENVIRONMENT", "StateDirectory", "default_state_path", "peer_uid", "short_socket_path"]
 
 ENVIRONMENT = "EDGE_RUNTIME_STATE"
 """Names the state directory where no `--state` is given."""
@@ -138,20 +139,6 @@ class StateDirectory:
                 f"state directory {folder} belongs to user {owner}, not to {os.geteuid()}; "
                 f"run as its owner, or name another with --state or {ENVIRONMENT}"
             )
-
-
-@contextlib.contextmanager
-def short_socket_path(path: Path) -> Iterator[str]:
-    """A name of at most 108 bytes for a socket, valid inside the `with`: `sun_path` holds no more.
-
-    Raises:
-        OSError: the socket's folder does not exist.
-    """
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 def peer_uid(connection: socket.socket) -> int:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.control import LARGEST_ANSWER
 from edge_runtime.lifeline import told_parent
+from edge_runtime.socket_path import short_socket_path
 
 
 class NoGuard(EdgeRuntimeError):
@@ -82,7 +83,8 @@ def ask(path: Path, request: Mapping[str, object], wait_s: float = 2.0) -> dict[
         end.settimeout(wait_s)
         try:
             end.bind("")  # an abstract address of its own, so that it can be answered
-            end.sendto(json.dumps(request).encode(), str(path))
+            with short_socket_path(path) as name:
+                end.sendto(json.dumps(request).encode(), name)
             found = json.loads(end.recv(LARGEST_ANSWER))
         except TimeoutError:
             raise NoGuard(f"the guard at {path} does not answer; it may be stopped or too busy") from None

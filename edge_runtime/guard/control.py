@@ -18,6 +18,7 @@ from pathlib import Path
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.strict_json import strict_json
+from edge_runtime.socket_path import short_socket_path
 
 LARGEST_DATAGRAM = 4096
 LARGEST_ANSWER = 1 << 16
@@ -64,12 +65,13 @@ class ControlSocket:
             path.unlink(missing_ok=True)
             before = os.umask(0o177)
             try:
-                self._socket.bind(str(path))
+                with short_socket_path(path) as name:
+                    self._socket.bind(name)
             finally:
                 os.umask(before)
         except OSError as error:
             self._socket.close()
-            raise ConfigError(f"the guard cannot listen at {path}: {error.strerror}") from None
+            raise ConfigError(f"the guard cannot listen at {path}: {error.strerror or error}") from None
         except ConfigError:
             self._socket.close()
             raise
@@ -133,7 +135,8 @@ def _is_alive(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         probe.settimeout(0)
         try:
-            probe.connect(str(path))
+            with short_socket_path(path) as name:
+                probe.connect(name)
         except OSError:
             return False
     return True

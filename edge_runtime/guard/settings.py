@@ -19,7 +19,6 @@ LARGEST_HANDED = 1 << 15
 
 _NS_PER_MS = 1_000_000
 _LONGEST_MS = 3_600_000
-_LONGEST_PATH = 107  # of a Unix socket
 
 
 class Ends(str, Enum):
@@ -124,7 +123,7 @@ def parse(data: bytes) -> Settings:
     except ValueError as error:
         raise ConfigError(f"settings: not JSON: {error}") from None
     device, directory = top.text("device", 128), Path(top.text("directory", 4096))
-    control = Path(top.text("control", _LONGEST_PATH))
+    control = Path(top.text("control", 4096))
     profile = from_json(top.take("profile"))
     rows = tuple(
         _row(JsonObject(item, f"processes[{at}]"))

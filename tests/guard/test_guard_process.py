@@ -19,10 +19,12 @@ import psutil
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from edge_runtime.errors import ConfigError
 from edge_runtime.guard.acknowledgement import SIGNED_PREFIX, text_of
 from edge_runtime.guard.block import boot_id
-from edge_runtime.guard.client import launch
+from edge_runtime.guard.client import NoGuard, ask, launch
 from edge_runtime.guard.conditions import TRAITS, Condition
+from edge_runtime.guard.control import ControlSocket
 from edge_runtime.guard.still import STILL
 from tests.rigs.guard_bodies import CAMERA, altered
 from tests.rigs.guarded import GuardProcess, guarded, worker_row
@@ -408,6 +410,24 @@ def test_a_process_becomes_the_guard_and_keeps_its_id(
         assert guard.process.stdout.read(6) == b"before"
         guard.process.stdout.close()
         assert guard.end() == 0
+
+
+def test_a_guard_is_asked_at_a_path_that_no_socket_address_holds(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 100) / ("b" * 100)
+    folder.mkdir(parents=True)
+    guard = GuardProcess(folder, PATIENT, [worker_row("perception")])
+    with guarded(guard):
+        guard.reach("STANDBY")
+        with pytest.raises(ConfigError, match="another guard listens"):
+            ControlSocket(folder / "control")
+        assert guard.end() == 0
+    assert not (folder / "control").exists()
+    with pytest.raises(NoGuard, match="No such file or directory; is the runtime running"):
+        ask(folder / "control", {"ask": "status"})
+    with pytest.raises(ConfigError, match=r"cannot listen at .*: AF_UNIX path too long"):
+        ControlSocket(folder / ("c" * 200))
+    with pytest.raises(ConfigError, match=r"cannot listen at .*: No such file or directory"):
+        ControlSocket(folder / "none" / "control")
 
 
 def test_what_is_no_request_is_answered_in_a_sentence(make: Callable[..., GuardProcess]) -> None:
