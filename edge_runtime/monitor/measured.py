@@ -1,15 +1,17 @@
 """Measurements as the flight recorder keeps them: short, once a second, null where nobody knows."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge_runtime.health.reading import Reading
 from edge_runtime.monitor.adapters import Heard
 from edge_runtime.monitor.conditions import processor_sensors
 from edge_runtime.monitor.readings import BatteryReading, Readings
 from edge_runtime.monitor.sampling import HostSample
-from edge_runtime.outbox import OutboxStatus
 from edge_runtime.protocol.operation import CameraHealth
+
+if TYPE_CHECKING:
+    from edge_runtime.outbox import OutboxStatus
 
 MOST_SENSORS = 16
 MOST_CAMERAS = 16
@@ -20,7 +22,7 @@ def measured(
     readings: Readings,
     heard: Heard,
     *,
-    queue: OutboxStatus | None,
+    queue: "OutboxStatus | None",
     cameras: Sequence[CameraHealth],
     worst_round_ms: float,
 ) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def _mebi(found: Reading[int]) -> int | None:
     return None if found.value is None else found.value >> 20
 
 
-def _queue(status: OutboxStatus) -> dict[str, Any]:
+def _queue(status: "OutboxStatus") -> dict[str, Any]:
     return {
         "state": status.state.value,
         "queued": status.ledger.queued,

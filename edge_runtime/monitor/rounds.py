@@ -2,14 +2,14 @@
 
 A round takes the guard's entries out of the flight ring, judges the conditions by the newest readings, beats, and
 gives the flight recorder and the gate what is theirs. Nothing in it waits for a disk, and for the outbox only as
-long as `OUTBOX_S`: both may be away, and the round that the guard waits for is not late.
+long as `road.OUTBOX_S`: both may be away, and the round that the guard waits for is not late.
 """
 
 import select
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.config.monitor import MonitorConfig
@@ -17,7 +17,6 @@ from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.page import SlotWriter
 from edge_runtime.guard.ring import RingReader
 from edge_runtime.monitor.adapters import AdapterSocket
-from edge_runtime.monitor.announcer import Announcer
 from edge_runtime.monitor.conditions import Judgement, Memory, evaluate
 from edge_runtime.monitor.entries import Stamp, records_of
 from edge_runtime.monitor.flight import FlightRecord
@@ -25,19 +24,16 @@ from edge_runtime.monitor.measured import measured
 from edge_runtime.monitor.readings import Readings
 from edge_runtime.monitor.recorder import Recorder
 from edge_runtime.monitor.sampling import HostSample, HostSampler, wall_offset_ns
-from edge_runtime.outbox import OutboxError, OutboxStatus
 from edge_runtime.protocol.operation import CameraHealth
+
+if TYPE_CHECKING:  # a device from which nothing leaves loads neither gate nor outbox
+    from edge_runtime.monitor.announcer import Announcer
+    from edge_runtime.outbox import OutboxStatus
 
 ROUND_S = 0.2
 MEASURE_NS = NS_PER_S
 DEADLINE_NS = NS_PER_S
 """A round has to be followed by another within this time, whatever is away."""
-
-OUTBOX_S = 0.25
-"""The outbox may take so long to say how the queue stands."""
-
-OUTBOX_AGAIN_NS = 10 * NS_PER_S
-"""One that did not answer is left alone for so long."""
 
 BREATH_S = 0.005
 """Between two looks at a socket that is flooded."""
@@ -59,7 +55,7 @@ class Parts:
         ring_name: which guard's ring it is.
         slot: of the guard's page; None without a guard.
         announcer: hands events to the gate; None where nothing leaves the device.
-        queue: asks the outbox how it stands; None where there is none.
+        queue: as the outbox says it stands; gives None where there is no answer, in time or at all.
         cameras: as perception wrote them down last.
         clock: time.
     """
@@ -71,8 +67,8 @@ class Parts:
     ring: RingReader | None
     ring_name: str
     slot: SlotWriter | None
-    announcer: Announcer | None
-    queue: Callable[[], OutboxStatus] | None
+    announcer: "Announcer | None"
+    queue: Callable[[], "OutboxStatus | None"]
     cameras: Callable[[], Sequence[CameraHealth]]
     clock: Clock
 
@@ -88,7 +84,7 @@ class Rounds:
         self._parts, self._clock = parts, parts.clock
         self._memory = Memory()
         self._sample: HostSample | None = None
-        self._measured_ns = self._outbox_after_ns = 0
+        self._measured_ns = 0
         self._told: tuple[int, int] | None = None
         self._lost: dict[str, int] = {}
         self._worst_ms = 0.0
@@ -186,20 +182,10 @@ class Rounds:
             sample,
             readings,
             parts.adapters.heard,
-            queue=self._queue(),
+            queue=parts.queue(),
             cameras=parts.cameras(),
             worst_round_ms=worst_ms,
         )
-
-    def _queue(self) -> OutboxStatus | None:
-        now_ns = self._clock.monotonic_ns()
-        if self._parts.queue is None or now_ns < self._outbox_after_ns:
-            return None
-        try:
-            return self._parts.queue()
-        except OutboxError:
-            self._outbox_after_ns = self._clock.monotonic_ns() + OUTBOX_AGAIN_NS
-            return None
 
     def _losses(self, stamp: Stamp) -> list[FlightRecord]:
         """A record for what was lost since the last one."""

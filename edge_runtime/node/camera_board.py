@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.durable import write_file
-from edge_runtime.node.snapshot import RunSnapshot
 from edge_runtime.protocol.operation import CameraHealth
 from edge_runtime.state import StateDirectory
+
+if TYPE_CHECKING:  # those who only read the board load no pipeline
+    from edge_runtime.node.snapshot import RunSnapshot
 
 PERIOD_S = 5.0
 _STALE_NS = 4 * int(PERIOD_S) * NS_PER_S
@@ -18,7 +21,7 @@ _MOST_CAMERAS = 64
 _CAMERAS: TypeAdapter[tuple[CameraHealth, ...]] = TypeAdapter(tuple[CameraHealth, ...])
 
 
-def write_board(state: StateDirectory, snapshot: RunSnapshot, clock: Clock) -> None:
+def write_board(state: StateDirectory, snapshot: "RunSnapshot", clock: Clock) -> None:
     """Replace the board.
 
     Raises:

@@ -15,34 +15,32 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
-from edge_runtime.config.delivery import DeliveryConfig
 from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.monitor import MonitorConfig
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.gate import Gate, GateSettings, PolicyFile
 from edge_runtime.guard.page import SlotWriter
 from edge_runtime.guard.ring import VARIABLE, RingReader
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.monitor.adapters import AdapterSocket, is_listening
-from edge_runtime.monitor.announcer import Announcer
 from edge_runtime.monitor.changes import Labels
 from edge_runtime.monitor.entries import Stamp
 from edge_runtime.monitor.flight import FLIGHT
 from edge_runtime.monitor.recall import Recalled, recall
 from edge_runtime.monitor.recorder import Recorder
-from edge_runtime.monitor.rounds import OUTBOX_S, Parts, Rounds
+from edge_runtime.monitor.rounds import Parts, Rounds
 from edge_runtime.monitor.sampling import HostSampler
 from edge_runtime.node.camera_board import read_board
 from edge_runtime.node.places import state_of
-from edge_runtime.outbox import OutboxClient, OutboxStatus
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import configure_logging, get_logger
 
-_CALL_S = 2.0
-_GATE_S = 2.0
+if TYPE_CHECKING:
+    from edge_runtime.monitor.road import EventRoad
+
 _RECORDER_S = 2.0
 _PREDECESSOR_S = 6.0
 _LOOK_S = 0.1
@@ -99,7 +97,7 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
         slot, ring = SlotWriter.from_environment(), RingReader.from_environment(after=recalled.after)
         recorder = Recorder(flight, settings.recorder.bytes, settings.recorder.sync, clock)
         stack.callback(recorder.close, _RECORDER_S)
-        road = None if loaded.config.delivery is None else _Road(loaded, settings, state, clock)
+        road = _road(loaded, settings, state, clock)
         if road is not None:
             stack.callback(road.close)
         rounds = Rounds(
@@ -112,7 +110,7 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
                 ring_name=ring_name or "",
                 slot=slot,
                 announcer=None if road is None else road.announcer,
-                queue=None if road is None else road.status,
+                queue=_no_queue if road is None else road.queue,
                 cameras=lambda: read_board(state, clock),
                 clock=clock,
             )
@@ -127,49 +125,20 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
     return 0
 
 
-class _Road:
-    """The road of events out of this process: a gate of its own, and the outbox behind it.
+def _road(
+    loaded: LoadedConfig, settings: MonitorConfig, state: StateDirectory, clock: SystemClock
+) -> "EventRoad | None":
+    delivery = loaded.config.delivery
+    if delivery is None:
+        return None
+    from edge_runtime.monitor.road import EventRoad  # noqa: PLC0415 - a device that sends nothing loads no gate
 
-    No event of it has a crop, so nothing is ever redacted here and no model is loaded for it.
-    """
+    policy = loaded.resolve(delivery.policy) if delivery.policy else state.policy
+    return EventRoad(state, policy, delivery, Labels(settings.data_class, loaded.digest), clock)
 
-    def __init__(
-        self, loaded: LoadedConfig, settings: MonitorConfig, state: StateDirectory, clock: SystemClock
-    ) -> None:
-        delivery = loaded.config.delivery or DeliveryConfig()
-        self._gates_client = OutboxClient(state.outbox_socket, clock, _CALL_S)
-        self._client = OutboxClient(state.outbox_socket, clock, OUTBOX_S)
-        self._gate = Gate(
-            self._gates_client,
-            PolicyFile(loaded.resolve(delivery.policy) if delivery.policy else state.policy, clock),
-            state,
-            settings=GateSettings(delivery.ring_bytes, delivery.ring_events),
-            clock=clock,
-        )
-        self._gate.start()
-        self.announcer = Announcer(self._gate, Labels(settings.data_class, loaded.digest), clock)
 
-    def status(self) -> OutboxStatus:
-        """How the queue stands.
-
-        Raises:
-            OutboxError: the outbox is away.
-        """
-        return self._client.status()
-
-    def hand_over(self) -> None:
-        """Take no more events, and hand over what is inside."""
-        self._gate.close(_GATE_S)
-        if self.announcer.unsettled:
-            get_logger().error(
-                "the outbox has not taken all events; the next monitor hands them over",
-                events=self.announcer.unsettled,
-            )
-
-    def close(self) -> None:
-        """End the connections."""
-        self._gates_client.close()
-        self._client.close()
+def _no_queue() -> None:
+    return None
 
 
 def _adapters(
@@ -204,7 +173,7 @@ def _disks(loaded: LoadedConfig, state: StateDirectory) -> dict[str, Path]:
 
 
 def _begin(
-    recorder: Recorder, recalled: Recalled, ring: str | None, road: _Road | None, clock: SystemClock
+    recorder: Recorder, recalled: Recalled, ring: str | None, road: "EventRoad | None", clock: SystemClock
 ) -> None:
     stamp = Stamp.take(clock)
     records = [stamp.record("start", {"pid": os.getpid(), "ring": ring, "after": recalled.after})]
