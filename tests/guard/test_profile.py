@@ -41,6 +41,7 @@ def test_a_profile_has_the_catalogue_and_the_defaults_where_it_says_nothing() ->
     )  # fmt: skip
     assert (profile.start_ns, profile.settle_ns) == (60_000 * MS, 1_000 * MS)
     assert (profile.late_ns, profile.paused_ns, profile.lease_ns) == (5 * MS, 100 * MS, 40 * MS)
+    assert profile.limits == ("full", "half", "tenth")
     assert (profile.trips_max, profile.trips_window_ns) == (3, 60_000 * MS)
     assert (profile.latches_max, profile.latches_window_ns) == (3, 600_000 * MS)
 
