@@ -16,7 +16,7 @@ from dataclasses import replace
 from edge_runtime.guard import machine
 from edge_runtime.guard.acknowledgement import Verification
 from edge_runtime.guard.block import boot_id
-from edge_runtime.guard.conditions import Condition
+from edge_runtime.guard.conditions import FROM_LATENESS, Condition
 from edge_runtime.guard.configuration import Configuration
 from edge_runtime.guard.control import ControlSocket, Request
 from edge_runtime.guard.flight import Flight
@@ -221,7 +221,7 @@ class Guard:
     @property
     def _unknown(self) -> int:
         """Mask of the conditions that count and that nobody evaluated."""
-        return self._settings.profile.counted & ~self._looked.evaluated
+        return self._settings.profile.counted & ~(self._looked.evaluated | FROM_LATENESS)
 
     def _shared(self, row: Row) -> tuple[tuple[int, ...], dict[str, str]]:
         """What a worker is handed besides its slot."""
