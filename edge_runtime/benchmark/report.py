@@ -123,7 +123,7 @@ def run_benchmark(
     finally:
         for ready in models.values():
             for loaded_model in ready.values():
-                loaded_model.model.close()
+                loaded_model.close()
 
 
 def _in_mode(loaded: LoadedConfig, name: str, mode: str) -> LoadedConfig:

@@ -121,4 +121,4 @@ def run_sustained(
         )
     finally:
         for ready in models.values():
-            ready.model.close()
+            ready.close()

@@ -1,6 +1,6 @@
 """What the models of a configuration say about themselves, as far as their packages can be read here."""
 
-from edge_runtime.config import LoadedConfig, class_checks, label_checks
+from edge_runtime.config import LoadedConfig, class_checks, label_checks, variant_checks
 from edge_runtime.config.checks import Finding
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.packages import ModelManifest, open_package, read_manifest
@@ -23,7 +23,11 @@ def readable_manifests(loaded: LoadedConfig) -> tuple[dict[str, ModelManifest], 
 
 
 def manifest_problems(loaded: LoadedConfig, manifests: dict[str, ModelManifest]) -> list[Finding]:
-    """Rules that ask for labels which their model does not know; cameras that it may not see."""
+    """Rules that ask for labels which their model does not know; cameras that it may not see; unfit variants."""
     labels = {name: manifest.labels for name, manifest in manifests.items()}
     classes = {name: manifest.data_classes for name, manifest in manifests.items()}
-    return [*label_checks(loaded.config, labels), *class_checks(loaded.config, classes)]
+    return [
+        *label_checks(loaded.config, labels),
+        *class_checks(loaded.config, classes),
+        *variant_checks(loaded.config, labels, classes),
+    ]

@@ -83,6 +83,8 @@ def summary_json(
             for name, s in result.stages.items()
         },
     }
+    if result.heat is not None:
+        found["heat"] = asdict(result.heat)
     if delivery is not None:
         found["delivery"] = _delivery_json(delivery)
     return found

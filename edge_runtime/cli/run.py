@@ -160,7 +160,7 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
         loaded.refuse(manifest_problems(loaded, readable_manifests(loaded)[0]))
         models = load_models(loaded)
         for ready in models.values():
-            stack.callback(ready.model.close)
+            stack.callback(ready.close)
         _warn(loaded, models)
         recorders = _recorders(loaded, models, wishes.annotate, wishes.sheet)
         for recorder in recorders.values():

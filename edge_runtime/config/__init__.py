@@ -1,7 +1,7 @@
 """Validated configuration: one YAML file, strict models, located errors, secrets kept out."""
 
 from edge_runtime.config.load import LoadedConfig, load_config
-from edge_runtime.config.model_checks import class_checks, label_checks
+from edge_runtime.config.model_checks import class_checks, label_checks, variant_checks
 from edge_runtime.config.node import NodeConfig
 from edge_runtime.config.problem import InvalidConfig, Location, Problem, format_location
 
@@ -15,4 +15,5 @@ __all__ = [
     "format_location",
     "label_checks",
     "load_config",
+    "variant_checks",
 ]

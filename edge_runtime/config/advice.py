@@ -21,6 +21,8 @@ def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
     used = {camera.model for camera in config.cameras.values()}
     if config.delivery is not None and isinstance(config.delivery.redaction, RegionsRedaction):
         used.add(config.delivery.redaction.model)
+    if config.guard is not None:
+        used.update(name for smaller in config.guard.governor.variants.values() for name in smaller)
     for name in sorted(set(config.models) - used):
         yield ("models", name), "no camera uses this model"
     yield from _about_delivery(data)

@@ -45,6 +45,7 @@ def cross_checks(data: Any) -> Iterator[Finding]:
         yield from _rules(at, camera, size, has_evidence=data.get("evidence") is not None)
     yield from _evidence(_section(data, "evidence"))
     yield from _delivery(_section(data, "delivery"), models)
+    yield from _variants(_section(_section(data, "guard"), "governor"), models, cameras)
 
 
 def _model(at: Location, model: Mapping[str, Any]) -> Iterator[Finding]:
@@ -140,6 +141,24 @@ def _delivery(delivery: Mapping[str, Any], models: Mapping[str, Any]) -> Iterato
         known = ", ".join(sorted(models))
         yield (*at, "model"), f"there is no model named {wanted}; models are {known}"
     yield from _twice((*at, "labels"), [item for item in _list(redaction, "labels") if isinstance(item, str)])
+
+
+def _variants(
+    governor: Mapping[str, Any], models: Mapping[str, Any], cameras: Mapping[str, Any]
+) -> Iterator[Finding]:
+    used = [camera.get("model") for camera in cameras.values() if isinstance(camera, Mapping)]
+    for name, raw in _section(governor, "variants").items():
+        at = ("guard", "governor", "variants", name)
+        smaller = [item for item in raw if isinstance(item, str)] if isinstance(raw, (list, tuple)) else []
+        if name not in used:
+            yield at, f"no camera uses a model named {name}"
+        for index, item in enumerate(smaller):
+            if item == name:
+                yield (*at, index), "a model cannot take its own place"
+            elif models and item not in models:
+                known = ", ".join(sorted(models))
+                yield (*at, index), f"there is no model named {item}; models are {known}"
+        yield from _twice(at, smaller)
 
 
 def _shape(

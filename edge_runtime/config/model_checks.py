@@ -1,6 +1,6 @@
 """What a configuration cannot say about itself: whether its models know the labels and may see the classes."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from edge_runtime.config.checks import Finding
@@ -51,6 +51,29 @@ def class_checks(config: NodeConfig, allowed: Mapping[str, Collection[DataClass]
                 ("cameras", name, "data_class"),
                 f"the model {camera.model} may see {names}, not {stated.value}{handled}",
             )
+
+
+def variant_checks(
+    config: NodeConfig, labels: Mapping[str, Sequence[str]], allowed: Mapping[str, Collection[DataClass]]
+) -> Iterator[Finding]:
+    """Smaller models that cannot take the place of the one that they are named for.
+
+    Args:
+        config: the validated configuration.
+        labels: the label map of each model that could be opened, by the model's name in the configuration.
+        allowed: the allowed data classes likewise.
+    """
+    governor = None if config.guard is None else config.guard.governor
+    for name, smaller in ({} if governor is None else governor.variants).items():
+        for index, variant in enumerate(smaller):
+            if name not in labels or variant not in labels:
+                continue
+            at = ("guard", "governor", "variants", name, index)
+            if tuple(labels[variant]) != tuple(labels[name]):
+                yield at, f"the model {variant} does not know the same labels, in the same order, as {name}"
+            if missing := set(allowed[name]) - set(allowed[variant]):
+                names = ", ".join(item.value for item in sorted(missing, key=lambda item: item.rank))
+                yield at, f"the model {variant} may not see {names}, and {name} may"
 
 
 def _nearest(label: str, known: Collection[str]) -> str:

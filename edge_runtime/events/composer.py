@@ -29,6 +29,9 @@ class Composer:
         clock: measures how late an event is and labels its times.
         evidence: where crops go; None keeps none.
         tally: what is counted.
+
+    Attributes:
+        model_digest: may be changed between two frames.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Composer:
         tally: EventTally,
     ) -> None:
         self._camera, self._labels = camera, labels
-        self._model, self._config = model_digest, config_digest
+        self.model_digest, self._config = model_digest, config_digest
         self._max_bytes, self._clock = max_bytes, clock
         self._evidence, self._tally = evidence, tally
 
@@ -57,7 +60,7 @@ class Composer:
         needed = largest_size(
             origin,
             camera=self._camera,
-            model=self._model,
+            model=self.model_digest,
             config=self._config,
             boot_id=self._clock.wall().boot_id,
         )
@@ -119,7 +122,7 @@ class Composer:
             duration_s=None if happening.duration_ns is None else round(happening.duration_ns / NS_PER_S, 3),
             reason=one_line("; ".join(text for text in (happening.reason, subject.note) if text), 256),
             evidence=subject.evidence,
-            model=self._model,
+            model=self.model_digest,
             config=self._config,
         )
         try:

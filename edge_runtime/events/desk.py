@@ -108,6 +108,10 @@ class EventDesk:
         for origin, _ in self._lifecycles():
             self._composer.check_cap(origin)
 
+    def seen_by(self, model_digest: str) -> None:
+        """From now on another model looks, with the same labels: events name it."""
+        self._composer.model_digest = model_digest
+
     def observe(self, frame: Frame, tracks: Tracks) -> list[EventRecord]:
         """Evaluate a frame in which the model found `tracks`, possibly none.
 

@@ -65,6 +65,7 @@ class CameraDesk:
         runner: its source, for its state.
         events: its rules.
         score: at which the model's detections count.
+        digests: of the model's package, and of each that may take its place.
         sinks: where events go.
         observer: who looks at its frames.
         times: where durations go.
@@ -79,6 +80,7 @@ class CameraDesk:
         events: EventDesk,
         *,
         score: float,
+        digests: Sequence[str],
         sinks: Sequence[EventSink],
         observer: FrameObserver | None,
         times: StageTimes,
@@ -93,6 +95,8 @@ class CameraDesk:
         self.followed = 0
         self.last_text = ""
         self.age_ns = 0
+        self._digests = tuple(digests)
+        self._variant = 0
         self._sinks = sinks
         self._observer = observer
         self._times = times
@@ -142,6 +146,9 @@ class CameraDesk:
             # ids, velocities and ages of another epoch mean nothing in this one
             self._epoch = frame.epoch
             self._tracker = Tracker(self._tracking)
+        if outcome.variant != self._variant:
+            self._variant = outcome.variant
+            self.events.seen_by(self._digests[outcome.variant])
         begun = self._clock.monotonic_ns()
         tracks = self._tracker.update(detections, frame.media_ns)
         tracked = self._clock.monotonic_ns()

@@ -12,17 +12,12 @@ from dataclasses import replace
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.config.governor import GovernorConfig
-from edge_runtime.config.guard import GuardConfig
-from edge_runtime.config.node import NodeConfig
 from edge_runtime.health import HealthReader, HealthSnapshot, read_health
 from edge_runtime.health.governor import LADDER, GovernorSettings, Level, ThermalReading, start, step
 from edge_runtime.health.heat import thermal_reading
 from edge_runtime.health.sustained import SustainedRate, shortest_deadline_s, sustained_rate
 from edge_runtime.node.snapshot import HeatSnapshot
 from edge_runtime.telemetry import get_logger
-
-FRAME_LADDER = tuple(Level(share) for share in dict.fromkeys(level.frame_share for level in LADDER))
-"""The governor's levels without smaller models, of which a configuration names none."""
 
 PERIOD_S = 1.0
 WINDOW_S = 60.0
@@ -32,12 +27,10 @@ _MOST_WINDOWS = 60
 _LOWEST_C, _HIGHEST_C = 40.0, 130.0
 
 
-def governor_of(config: NodeConfig) -> GovernorConfig | None:
-    """What the governor of a configuration may do; None where it is off, or where no device runs it."""
-    if config.guard is None and config.delivery is None:
-        return None
-    governor = (config.guard or GuardConfig()).governor
-    return governor if governor.enabled else None
+def ladder(variants: int) -> tuple[Level, ...]:
+    """The governor's levels with so many smaller models; one that would change nothing is left out."""
+    levels = (Level(level.frame_share, min(level.variant, variants)) for level in LADDER)
+    return tuple(dict.fromkeys(levels))
 
 
 class Heat:
@@ -45,6 +38,7 @@ class Heat:
 
     Args:
         governor: what it may do.
+        variants: how many smaller models there are, at most.
         max_temperature_c: the hottest that the device may become, where that is known.
         now_ns: CLOCK_MONOTONIC.
 
@@ -54,15 +48,17 @@ class Heat:
         celsius: of the last reading; of the sensor nearest to its limit, as if the limit were `limit_c`.
     """
 
-    def __init__(self, governor: GovernorConfig, max_temperature_c: float | None, now_ns: int) -> None:
+    def __init__(
+        self, governor: GovernorConfig, variants: int, max_temperature_c: float | None, now_ns: int
+    ) -> None:
         given_c = governor.limit_c if governor.limit_c is not None else max_temperature_c
         self._absolute = given_c is not None
         limit_c = GovernorSettings().limit_c if given_c is None else min(max(given_c, _LOWEST_C), _HIGHEST_C)
         self._settings = GovernorSettings(
-            limit_c=limit_c, careful_level=governor.careful_level, ladder=FRAME_LADDER
+            limit_c=limit_c, careful_level=governor.careful_level, ladder=ladder(variants)
         )
         self._state = start(now_ns, self._settings)
-        self.level = FRAME_LADDER[0]
+        self.level = self._settings.ladder[0]
         self.why = self._state.why
         self.celsius: float | None = None
 
@@ -119,7 +115,7 @@ class HeatKeeper:
     Args:
         heat: the governor.
         reader: where to look.
-        apply: told each new share of frames.
+        apply: told each new level.
         work: inferences so far, the seconds that they took together, and the seconds of everything else that a
             frame takes.
         deadline_s: the shortest that the configuration promises from capture to event.
@@ -131,7 +127,7 @@ class HeatKeeper:
         heat: Heat,
         reader: HealthReader,
         *,
-        apply: Callable[[float], None],
+        apply: Callable[[Level], None],
         work: Callable[[], tuple[int, float, float]],
         deadline_s: float,
         clock: Clock,
@@ -172,11 +168,15 @@ class HeatKeeper:
             return
         self._turned_ns = now_ns
         changed = self._heat.step(looked, now_ns)
-        share = self._heat.level.frame_share
         if changed:
-            self._apply(share)
+            level = self._heat.level
+            self._apply(level)
             self._log.warning(
-                "heat: share of frames looked at", share=share, why=self._heat.why, celsius=self._heat.celsius
+                "heat: share of frames looked at",
+                share=level.frame_share,
+                variant=level.variant,
+                why=self._heat.why,
+                celsius=self._heat.celsius,
             )
         if now_ns - self._window_ns >= WINDOW_S * NS_PER_S:
             self._window_ns = now_ns
@@ -198,6 +198,7 @@ class HeatKeeper:
         heat, rate = self._heat, self._rates.rate()
         return HeatSnapshot(
             frame_share=heat.level.frame_share,
+            variant=heat.level.variant,
             why=heat.why,
             celsius=heat.celsius,
             limit_c=heat.limit_c,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from edge_runtime.config import LoadedConfig
+from edge_runtime.config.governor import GovernorConfig
+from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.node import CameraConfig, NodeConfig
 from edge_runtime.packages import open_package, require_licence
 from edge_runtime.perception.model import LoadedModel, load_model
@@ -16,16 +18,31 @@ class ReadyModel:
 
     Attributes:
         score: at which its detections count, as configured or as the package says.
+        variants: smaller models that take its place while the device is hot, the largest first.
     """
 
     model: LoadedModel
     execution: Execution
     score: float
+    variants: tuple[LoadedModel, ...] = ()
+
+    def close(self) -> None:
+        """Free all of it."""
+        for model in (self.model, *self.variants):
+            model.close()
 
 
 def plays_every_frame(camera: CameraConfig) -> bool:
     """Whether the camera is a recording whose every frame waits to be taken."""
     return getattr(camera.source, "pacing", None) == "every_frame"
+
+
+def governor_of(config: NodeConfig) -> GovernorConfig | None:
+    """What the governor of a configuration may do; None where it is off, or where no device runs it."""
+    if config.guard is None and config.delivery is None:
+        return None
+    governor = (config.guard or GuardConfig()).governor
+    return governor if governor.enabled else None
 
 
 def execution_of(config: NodeConfig, name: str) -> Execution:
@@ -63,18 +80,37 @@ def load_models(loaded: LoadedConfig) -> Mapping[str, ReadyModel]:
             ready[name] = _load(loaded, name)
     except BaseException:
         for opened in ready.values():
-            opened.model.close()
+            opened.close()
         raise
     return ready
 
 
 def _load(loaded: LoadedConfig, name: str) -> ReadyModel:
     config, settings = loaded.config, loaded.config.models[name]
-    package = open_package(loaded.resolve(settings.package))
-    require_licence(package.manifest, settings.accept_licences, model=name)
+    governor = governor_of(config)
     execution = execution_of(config, name)
+    opened: list[LoadedModel] = []
+    try:
+        # one after the other: what was opened is in the list when the next one fails
+        for place in (name, *(() if governor is None else governor.variants.get(name, ()))):
+            opened += [_open(loaded, name, place, execution)]
+    except BaseException:
+        for model in opened:
+            model.close()
+        raise
+    deployed = opened[0].manifest.thresholds.score if settings.score is None else settings.score
+    if not all(model.backend.concurrent for model in opened):
+        execution = replace(execution, workers=1)
+    return ReadyModel(opened[0], execution, deployed, tuple(opened[1:]))
+
+
+def _open(loaded: LoadedConfig, name: str, model: str, execution: Execution) -> LoadedModel:
+    """A model in the place of `name`, which is itself or one of its variants."""
+    config, settings = loaded.config, loaded.config.models[model]
+    package = open_package(loaded.resolve(settings.package))
+    require_licence(package.manifest, settings.accept_licences, model=model)
     deployed = package.manifest.thresholds.score if settings.score is None else settings.score
-    model = load_model(
+    return load_model(
         package,
         providers=settings.providers,
         require_gpu=settings.require_gpu,
@@ -83,6 +119,3 @@ def _load(loaded: LoadedConfig, name: str) -> ReadyModel:
         score=lowest_score(config, name, deployed),
         nms_iou=settings.nms_iou,
     )
-    if not model.backend.concurrent:
-        execution = replace(execution, workers=1)
-    return ReadyModel(model, execution, deployed)

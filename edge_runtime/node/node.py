@@ -8,9 +8,10 @@ from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import CameraConfig
 from edge_runtime.events import EventCounters, EventDesk, EvidenceRing
 from edge_runtime.health import HealthReader
+from edge_runtime.health.governor import Level
 from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
-from edge_runtime.node.heat_keeper import Heat, HeatKeeper, governor_of
-from edge_runtime.node.models import ReadyModel
+from edge_runtime.node.heat_keeper import Heat, HeatKeeper
+from edge_runtime.node.models import ReadyModel, governor_of
 from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
 from edge_runtime.node.watch import (
     Beats,
@@ -252,6 +253,7 @@ class Node:
             self._runners[name],
             events,
             score=self._models[camera.model].score,
+            digests=tuple(each.package.digest for each in (model, *self._models[camera.model].variants)),
             sinks=self._sinks,
             observer=self._observers.get(name),
             times=self.times,
@@ -275,6 +277,7 @@ class Node:
             deliver=self._pipeline.deliver,
             times=self.times,
             clock=self._clock,
+            variants=ready.variants,
         )
 
     def _watching(self, beats: Beats) -> Watch:
@@ -306,18 +309,20 @@ class Node:
         if governor is None or not live:
             return None
         hottest_c = None if profile is None else profile.max_temperature_c
+        variants = max(len(ready.variants) for ready in self._models.values())
         return HeatKeeper(
-            Heat(governor, hottest_c, self._clock.monotonic_ns()),
+            Heat(governor, variants, hottest_c, self._clock.monotonic_ns()),
             reader,
-            apply=self._apply_share,
+            apply=self._apply,
             work=self._work,
             deadline_s=min(camera_deadline_ns(config, camera) for camera in live) / NS_PER_S,
             clock=self._clock,
         )
 
-    def _apply_share(self, share: float) -> None:
+    def _apply(self, level: Level) -> None:
         for lane in self._lanes:
-            lane.frame_share = share
+            if lane.live:  # what recordings see does not depend on the weather
+                lane.frame_share, lane.variant = level.frame_share, level.variant
 
     def _work(self) -> tuple[int, float, float]:
         """Inferences so far, their seconds, and the seconds of all else that a frame takes."""

@@ -79,6 +79,7 @@ class HeatSnapshot:
 
     Attributes:
         frame_share: of the work on live cameras that is done, above 0, at most 1.
+        variant: 0 while the configured models look, 1 and 2 for the smaller ones in their places.
         why: in a few words.
         celsius: of the sensor nearest to its limit, as if the limit were `limit_c`; None where none is known.
         limit_c: no sensor shall come near this.
@@ -89,6 +90,7 @@ class HeatSnapshot:
     """
 
     frame_share: float
+    variant: int
     why: str
     celsius: float | None
     limit_c: float

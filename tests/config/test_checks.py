@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from edge_runtime.config import NodeConfig, class_checks, format_location, label_checks, load_config
+from edge_runtime.config import (
+    NodeConfig,
+    class_checks,
+    format_location,
+    label_checks,
+    load_config,
+    variant_checks,
+)
 from edge_runtime.config.advice import crossing_edges
 from edge_runtime.config.checks import cross_checks
 from edge_runtime.protocol import DataClass
@@ -101,6 +108,62 @@ def test_a_model_may_not_see_what_its_manifest_does_not_allow(
     found = [said for _, said in class_checks(config, {"yolox": [DataClass(name) for name in allowed]})]
     assert found == ([] if text is None else [text])
     assert list(class_checks(config, {})) == []
+
+
+def _with_variants(valid: dict[str, Any], variants: Any) -> dict[str, Any]:
+    models = {name: {"package": f"models/{name}"} for name in ("yolox", "small", "tiny")}
+    return {**valid, "models": models, "guard": {"governor": {"variants": variants}}}
+
+
+@pytest.mark.parametrize(
+    ("variants", "said"),
+    [
+        ({"yolox": ["small", "tiny"]}, []),
+        ({"yolox": ["huge"]}, ["yolox[0]: there is no model named huge; models are small, tiny, yolox"]),
+        ({"yolox": ["yolox"]}, ["yolox[0]: a model cannot take its own place"]),
+        ({"yolox": ["small", "small"]}, ["yolox[1]: small is listed twice"]),
+        ({"small": ["tiny"]}, ["small: no camera uses a model named small"]),
+        ({"yolox": 3, "small": None}, ["small: no camera uses a model named small"]),
+        ([], []),
+        ({"yolox": [["small"]]}, []),
+    ],
+)
+def test_smaller_models_are_named_for_a_model_that_looks(
+    variants: Any, said: list[str], valid: dict[str, Any]
+) -> None:
+    found = [f"{format_location(at)}: {text}" for at, text in cross_checks(_with_variants(valid, variants))]
+    assert found == [f"guard.governor.variants.{text}" for text in said]
+
+
+def test_a_smaller_model_counts_as_used(valid: dict[str, Any], write: Write) -> None:
+    loaded = load_config(write(_with_variants(valid, {"yolox": ["small"]})))
+    assert [warning.path for warning in loaded.warnings if "uses" in warning.text] == ["models.tiny"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "allowed", "said"),
+    [
+        (["person", "car"], ["public", "internal"], []),
+        (["person", "car"], ["public", "internal", "restricted"], []),
+        (
+            ["car", "person"],
+            ["public", "internal"],
+            ["the model small does not know the same labels, in the same order, as yolox"],
+        ),
+        (["person", "car"], ["public"], ["the model small may not see internal, and yolox may"]),
+        (None, None, []),
+    ],
+)
+def test_a_smaller_model_can_take_the_place_of_the_other(
+    labels: list[str] | None, allowed: list[str] | None, said: list[str], valid: dict[str, Any]
+) -> None:
+    config = NodeConfig.model_validate(_with_variants(valid, {"yolox": ["small"]}))
+    known = {"yolox": ["person", "car"]} | ({} if labels is None else {"small": labels})
+    classes = {"yolox": [DataClass.PUBLIC, DataClass.INTERNAL]}
+    classes |= {} if allowed is None else {"small": [DataClass(name) for name in allowed]}
+    found = list(variant_checks(config, known, classes))
+    assert [text for _, text in found] == said
+    assert {format_location(at) for at, _ in found} <= {"guard.governor.variants.yolox[0]"}
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,21 @@
 """The governor at work: a board that gets hot, a limit that a person gave, a machine without sensors."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edge_runtime.cli.manifests import manifest_problems, readable_manifests
+from edge_runtime.config import load_config
 from edge_runtime.config.governor import GovernorConfig
 from edge_runtime.config.node import NodeConfig
 from edge_runtime.health import HealthReader, read_health
-from edge_runtime.health.governor import Level
+from edge_runtime.health.governor import LADDER, Level
 from edge_runtime.node import heat_keeper
-from edge_runtime.node.heat_keeper import FRAME_LADDER, Heat, HeatKeeper, Rates, governor_of
-from edge_runtime.node.models import ReadyModel
+from edge_runtime.node.heat_keeper import Heat, HeatKeeper, Rates, ladder
+from edge_runtime.node.models import ReadyModel, governor_of
 from edge_runtime.telemetry.metrics import Metrics
 from tests.rigs.boards import Board, FixedClock
 from tests.rigs.watched import Watched, loaded_models, watched, write_watched
@@ -32,7 +34,7 @@ class HotBoard:
     ) -> None:
         self.board, self.clock = Board(root), FixedClock()
         self.reader = HealthReader(self.clock, root=root, disks=())
-        self.heat = Heat(governor or GovernorConfig(), highest_c, self.clock.now_ns)
+        self.heat = Heat(governor or GovernorConfig(), 0, highest_c, self.clock.now_ns)
 
     def zone(self, celsius: float | None, trips: Any = TRIPS) -> None:
         value = None if celsius is None else int(celsius * 1000)
@@ -48,8 +50,16 @@ class HotBoard:
         return self.heat.level.frame_share
 
 
-def test_the_ladder_has_no_level_that_changes_nothing() -> None:
-    assert tuple(Level(share) for share in (1.0, 0.75, 0.5, 0.35, 0.25, 0.1)) == FRAME_LADDER
+@pytest.mark.parametrize(
+    ("variants", "levels"),
+    [
+        (0, [(1.0, 0), (0.75, 0), (0.5, 0), (0.35, 0), (0.25, 0), (0.1, 0)]),
+        (1, [(1.0, 0), (0.75, 0), (0.5, 0), (0.35, 0), (0.35, 1), (0.25, 1), (0.1, 1)]),
+        (2, [(level.frame_share, level.variant) for level in LADDER]),
+    ],
+)
+def test_the_ladder_has_no_level_that_changes_nothing(variants: int, levels: list[tuple[float, int]]) -> None:
+    assert ladder(variants) == tuple(Level(*level) for level in levels)
 
 
 def test_a_board_that_gets_hot_does_less_and_a_cool_one_all_of_it_again(tmp_path: Path) -> None:
@@ -171,11 +181,11 @@ def test_a_deadline_that_the_warm_device_cannot_hold_is_said_once(
 def test_a_look_that_hangs_grows_old_and_makes_the_governor_careful(tmp_path: Path) -> None:
     hot = HotBoard(tmp_path)
     hot.zone(60)
-    shares: list[float] = []
+    levels: list[Level] = []
     keeper = HeatKeeper(
         hot.heat,
         hot.reader,
-        apply=shares.append,
+        apply=levels.append,
         work=lambda: (0, 0.0, 0.0),
         deadline_s=1.0,
         clock=hot.clock,
@@ -185,10 +195,10 @@ def test_a_look_that_hangs_grows_old_and_makes_the_governor_careful(tmp_path: Pa
     for _ in range(5):
         hot.clock.now_ns += S
         keeper.turn()
-    assert shares == []
+    assert levels == []
     hot.clock.now_ns += S
     keeper.turn()
-    assert shares == [0.5]
+    assert levels == [Level(0.5)]
     assert keeper.snapshot().why == "no temperature for 6 s"
 
 
@@ -226,6 +236,11 @@ def share(run: Watched) -> float | None:
     return None if heat is None else heat.frame_share
 
 
+def variant(run: Watched) -> int | None:
+    heat = run.node.snapshot().heat
+    return None if heat is None else heat.variant
+
+
 def test_a_hot_device_looks_at_fewer_frames_and_says_so(
     tmp_path: Path,
     yolox_package: Path,
@@ -261,3 +276,35 @@ def test_a_run_without_a_guard_is_not_governed(
     with watched(path, models) as run:
         run.until_evaluated()
         assert run.node.snapshot().heat is None
+
+
+def test_a_smaller_model_takes_over_on_a_hot_device_and_events_name_it(
+    tmp_path: Path, package_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heat_keeper, "PERIOD_S", 0.1)
+    board = Board(tmp_path / "board")
+    board.zones({"cpu-thermal": 60_000}, TRIPS, BOUND)
+    nobody = {"kind": "absence", "name": "nobody", "labels": ["zebra"], "seconds": 0.1}
+    path = write_watched(
+        tmp_path,
+        package_of("yolov8n_coco_int8_640"),
+        {"yard": {"source": YARD, "rules": [nobody]}},
+        guard={"governor": {"variants": {"m": ["small"]}}},
+        smaller={"small": package_of("yolox_nano_coco_416")},
+    )
+    loaded = load_config(path)
+    assert list(loaded.warnings) == []
+    assert manifest_problems(loaded, readable_manifests(loaded)[0]) == []
+    with loaded_models(path) as found, watched(path, found, board=board.root) as run:
+        assert list(found) == ["m"]
+        large, small = (model.package.digest for model in (found["m"].model, *found["m"].variants))
+        run.until(lambda: len(run.node.snapshot().recent) > 0, "an event")
+        assert run.node.snapshot().recent[0].model == large
+        board.put("/sys/class/thermal/thermal_zone0/temp", 94_000)
+        run.until(lambda: variant(run) == 1, "a smaller model")
+        before = run.faulty["m"].inferences
+        evaluated = run.node.snapshot().cameras["yard"].evaluated
+        run.until(lambda: run.node.snapshot().cameras["yard"].evaluated > evaluated + 3, "frames")
+        assert run.faulty["m"].inferences <= before + 1  # one was in flight
+    last = run.node.snapshot().recent[-1]
+    assert (last.state.value, last.model) == ("interrupted", small)

@@ -212,13 +212,22 @@ def watched(
 
 
 def write_watched(
-    folder: Path, package: Path, cameras: Mapping[str, Any], *, timeout: float = 10.0, **more: Any
+    folder: Path,
+    package: Path,
+    cameras: Mapping[str, Any],
+    *,
+    timeout: float = 10.0,
+    smaller: Mapping[str, Path] | None = None,
+    **more: Any,
 ) -> Path:
-    """A configuration; cameras use the model `m` unless they say otherwise."""
+    """A configuration; cameras use the model `m` unless they say otherwise. `smaller` are further models."""
     names = {camera.get("model", "m") for camera in cameras.values()}
     model = {"package": str(package), "threads": 1, "accept_licences": ACCEPTED, "timeout": timeout}
     document = {
-        "models": dict.fromkeys(sorted(names), model),
+        "models": {
+            **dict.fromkeys(sorted(names), model),
+            **{name: {**model, "package": str(place)} for name, place in (smaller or {}).items()},
+        },
         "cameras": {
             name: {"model": "m", "data_class": "internal", **camera} for name, camera in cameras.items()
         },
@@ -237,4 +246,4 @@ def loaded_models(path: Path) -> Iterator[Mapping[str, ReadyModel]]:
         yield models
     finally:
         for ready in models.values():
-            ready.model.close()
+            ready.close()

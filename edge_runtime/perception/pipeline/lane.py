@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.errors import BackendError
-from edge_runtime.perception.backends import Backend, InferenceTimeout, Tensor
+from edge_runtime.perception.backends import InferenceTimeout, Tensor
 from edge_runtime.perception.letterbox import Letterbox
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline.outcome import Unseen
@@ -42,14 +42,35 @@ _PREPARE = 0
 
 
 @dataclass(slots=True)
-class _Batch:
-    """A reusable input tensor and the frames that lie in it."""
+class _Input:
+    """A reusable input tensor of one model."""
 
     tensor: Tensor
     geometries: list[Letterbox | None]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Reusable inputs, by variant and made when first needed, and the frames that lie in one of them."""
+
+    inputs: dict[int, _Input]
+    variant: int
     frames: list[Frame]
     feeds: Mapping[str, Tensor]
     ticket: int = 0
+
+
+class _Variant:
+    """A model of the lane, and what is known of it."""
+
+    def __init__(self, model: LoadedModel, batch: int) -> None:
+        self.model = model
+        self.capacity = min(batch, model.manifest.input.batch)
+        self.durations = DurationModel()
+
+    def make_input(self) -> _Input:
+        """Room for a full batch."""
+        return _Input(self.model.preprocessor.allocate(self.capacity), [None] * self.capacity)
 
 
 class Lane:
@@ -65,8 +86,11 @@ class Lane:
         deliver: called in order with each completed batch, from the lane's threads, one at a time.
         times: where durations go.
         clock: monotonic time.
+        variants: smaller models that can take its place.
 
     Attributes:
+        variant: which model prepares and infers from the next batch on, 0 for the configured one; may be set from
+            any thread. Beyond the last one the last one stays.
         frame_share: of the work on live cameras that may be done, above 0, at most 1; may be set from any thread.
             What is left out is counted as dropped.
     """
@@ -83,17 +107,20 @@ class Lane:
         deliver: Callable[[Completed], None],
         times: StageTimes,
         clock: Clock,
+        variants: Sequence[LoadedModel] = (),
     ) -> None:
         self.name = name
+        self.variant = 0
         self.frame_share = 1.0
         self.drops: Counter[tuple[str, str]] = Counter()
         self.batch_sizes: Counter[int] = Counter()
         self._model = model
-        self._backend: Backend = model.backend
+        self._variants = [_Variant(each, batch) for each in (model, *variants)]
+        self._preparing = 0
         self._sources = tuple(sources)
         self._max_age = {source.runner.name: source.max_age_ns for source in self._sources}
-        self._workers = workers if model.backend.concurrent else 1
-        self._capacity = min(batch, model.manifest.input.batch)
+        self._workers = workers if all(each.model.backend.concurrent for each in self._variants) else 1
+        self._capacity = self._variants[0].capacity
         self._timeout_s = timeout_s
         self._deliver = deliver
         self._times = times
@@ -101,8 +128,7 @@ class Lane:
         self._live = any(source.max_age_ns is not None for source in self._sources)
         self._taken = [0] * len(self._sources)
         self._thinning = [Thinning() for _ in self._sources]
-        self._planner = BatchPlanner(len(self._sources), self._capacity)
-        self._durations = DurationModel()
+        self._planner = BatchPlanner(len(self._sources), max(variant.capacity for variant in self._variants))
         self._prepare_ns = 0
         self._changed = threading.Condition()
         self._free: deque[_Batch] = deque(self._new_batch() for _ in range(self._workers + 1))
@@ -128,6 +154,11 @@ class Lane:
     def workers(self) -> int:
         """Inferences in flight."""
         return self._workers
+
+    @property
+    def live(self) -> bool:
+        """Whether one of its cameras does not wait."""
+        return self._live
 
     @property
     def capacity(self) -> int:
@@ -166,8 +197,7 @@ class Lane:
         return self._failure
 
     def _new_batch(self) -> _Batch:
-        tensor = self._model.preprocessor.allocate(self._capacity)
-        return _Batch(tensor, [None] * self._capacity, [], {})
+        return _Batch({0: self._variants[0].make_input()}, 0, [], {})
 
     def _wake(self) -> None:
         with self._changed:
@@ -224,8 +254,10 @@ class Lane:
                 waiting = self._waiting()
                 hold_ns = self._hold_ns(now) if waiting else 0
                 if waiting and hold_ns <= 0:
-                    chosen = self._planner.plan(now, waiting, self._durations)
-                    frames = self._take(chosen)
+                    self._preparing = min(self.variant, len(self._variants) - 1)
+                    variant = self._variants[self._preparing]
+                    chosen = self._planner.plan(now, waiting, variant.durations)
+                    frames = self._take(chosen[: variant.capacity])
                     if frames:
                         return frames
                     continue
@@ -256,9 +288,10 @@ class Lane:
         """Whether heat allows this frame; a recording is never thinned."""
         if self._sources[index].max_age_ns is None:
             return True
-        together = min(len(self._sources), self._capacity)
-        rounds = -(-len(self._sources) // self._capacity)
-        work_ns = self._durations.estimate_ns(together) * rounds // self._workers
+        variant = self._variants[self._preparing]
+        together = min(len(self._sources), variant.capacity)
+        rounds = -(-len(self._sources) // variant.capacity)
+        work_ns = variant.durations.estimate_ns(together) * rounds // self._workers
         if self._thinning[index].wants(frame, self.frame_share, work_ns):
             return True
         self.drops[frame.source, DropCause.THERMAL.value] += 1
@@ -278,7 +311,8 @@ class Lane:
         if not self._live or len(self._busy_until) < self._workers or self._ready:
             return 0
         free_at = min(self._busy_until.values())
-        lead = self._prepare_ns + _LEAD_MARGIN_NS + int(self._durations.estimate_ns(1) * _LEAD_FRACTION)
+        durations = self._variants[self._preparing].durations
+        lead = self._prepare_ns + _LEAD_MARGIN_NS + int(durations.estimate_ns(1) * _LEAD_FRACTION)
         return free_at - lead - now
 
     def _divert_unusable(self, frames: list[Frame]) -> list[Frame]:
@@ -294,13 +328,16 @@ class Lane:
         return usable
 
     def _fill(self, batch: _Batch, frames: list[Frame]) -> None:
-        preprocessor = self._model.preprocessor
+        variant = self._variants[self._preparing]
+        room = batch.inputs.get(self._preparing)
+        if room is None:
+            room = batch.inputs[self._preparing] = variant.make_input()
         for index, frame in enumerate(frames):
-            batch.geometries[index] = preprocessor.fill(
-                frame.image, batch.tensor, index, batch.geometries[index]
+            room.geometries[index] = variant.model.preprocessor.fill(
+                frame.image, room.tensor, index, room.geometries[index]
             )
-        batch.frames = frames
-        batch.feeds = self._model.feeds(batch.tensor, len(frames))
+        batch.variant, batch.frames = self._preparing, frames
+        batch.feeds = variant.model.feeds(room.tensor, len(frames))
 
     def _note_prepared(self, duration_ns: int, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -332,31 +369,33 @@ class Lane:
                 self._changed.wait()
             batch = self._ready.popleft()
             now = self._clock.monotonic_ns()
-            self._busy_until[worker] = now + self._durations.estimate_ns(len(batch.frames))
+            durations = self._variants[batch.variant].durations
+            self._busy_until[worker] = now + durations.estimate_ns(len(batch.frames))
             self._changed.notify_all()
             return batch
 
     def _run(self, batch: _Batch, worker: int) -> Completed:
-        frames = self._still_fresh(batch.frames)
+        frames, variant = self._still_fresh(batch.frames), self._variants[batch.variant]
         if not frames:
-            return Completed(self._model, ())
+            return Completed(variant.model, ())
         begun = self._clock.monotonic_ns()
         place = _PREPARE + 1 + worker
         self._board.begin(place, begun, self._infer_limit_ns, _captured([frame for _, frame in frames]))
         try:
-            outputs = self._backend.infer(batch.feeds, self._timeout_s)
+            outputs = variant.model.backend.infer(batch.feeds, self._timeout_s)
         except InferenceTimeout as error:
-            return Completed(self._model, frames, reason=Unseen.TIMEOUT, text=str(error))
+            return Completed(variant.model, frames, reason=Unseen.TIMEOUT, text=str(error))
         except BackendError as error:
-            return Completed(self._model, frames, reason=Unseen.ERROR, text=str(error))
+            return Completed(variant.model, frames, reason=Unseen.ERROR, text=str(error))
         finally:
             self._board.end(place)
         duration = self._clock.monotonic_ns() - begun
         with self._changed:
-            self._durations.learn(len(batch.frames), duration)
+            variant.durations.learn(len(batch.frames), duration)
             self.batch_sizes[len(batch.frames)] += 1
         self._times.record("infer", duration, [frame.source for _, frame in frames])
-        return Completed(self._model, frames, tuple(batch.geometries), outputs)
+        geometries = tuple(batch.inputs[batch.variant].geometries)
+        return Completed(variant.model, frames, geometries, outputs, variant=batch.variant)
 
     def _still_fresh(self, frames: Sequence[Frame]) -> tuple[tuple[int, Frame], ...]:
         """A frame that outlived its age limit while it waited for the model is dropped and counted."""

@@ -143,4 +143,4 @@ class Pipeline:
             text = f"model {name} gave non-finite values only, {run} times in a row: run edge-runtime model check"
             return NotEvaluated(frame, Unseen.MODEL_FAULT, text, name)
         self._nonfinite_run[frame.source] = 0
-        return Evaluated(frame, detections, name)
+        return Evaluated(frame, detections, name, completed.variant)

@@ -21,11 +21,16 @@ class Unseen(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The model answered; `detections` may be empty, which means that nothing was seen."""
+    """The model answered; `detections` may be empty, which means that nothing was seen.
+
+    Attributes:
+        variant: 0 for the configured model, n for the n-th smaller one in its place.
+    """
 
     frame: Frame
     detections: Detections
     model: str
+    variant: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class Completed:
         geometries: by index of the image.
         outputs: the model's output tensors, or None where the frames were not evaluated.
         reason: why not, where `outputs` is None.
+        variant: see `Evaluated`.
     """
 
     model: LoadedModel
@@ -28,6 +29,7 @@ class Completed:
     outputs: Sequence[Tensor] | None = None
     reason: Unseen | None = None
     text: str = ""
+    variant: int = 0
 
 
 class InOrder:

@@ -26,7 +26,15 @@ MS = 1_000_000
 class Run:
     """One lane on one simulated model, run to its end."""
 
-    def __init__(self, model: Any, sources: list[LaneSource], *, workers: int = 1, batch: int = 1) -> None:
+    def __init__(
+        self,
+        model: Any,
+        sources: list[LaneSource],
+        *,
+        workers: int = 1,
+        batch: int = 1,
+        variants: tuple[Any, ...] = (),
+    ) -> None:
         self.consumer = rig.Recorder()
         self.times = StageTimes()
         clock = SystemClock()
@@ -41,6 +49,7 @@ class Run:
             deliver=self.pipeline.deliver,
             times=self.times,
             clock=clock,
+            variants=variants,
         )
 
     def go(self) -> list[Any]:
@@ -304,3 +313,41 @@ def test_a_share_of_the_frames_of_a_live_camera_and_all_of_a_recording() -> None
     kept = sequences(outcomes, "live")
     assert len(kept) + run.lane.drops["live", "thermal"] == 40
     assert 9 <= len(kept) <= 11
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_smaller_model_takes_over_between_batches_and_no_frame_is_lost(workers: int) -> None:
+    large = rig.Accelerator(duration_s=lambda run: 0.002)
+    small = rig.Accelerator(duration_s=lambda run: 0.001)
+    run = Run(
+        rig.SimulatedModel(large, capacity=4),
+        [LaneSource(recording(f"c{i}", 40), None) for i in range(4)],
+        workers=workers,
+        batch=4,
+        variants=(rig.SimulatedModel(small, capacity=2),),
+    )
+    take, seen = run.consumer.take, 0
+
+    def switch(outcome: Any) -> None:
+        nonlocal seen
+        seen += 1
+        run.lane.variant = seen // 20 % 2 * 7  # 7 is beyond the last one, which stays
+        take(outcome)
+
+    run.consumer.take = switch  # type: ignore[method-assign]
+    outcomes = run.go()
+    for i in range(4):
+        assert sequences(outcomes, f"c{i}") == list(range(40))
+    assert all(isinstance(o, Evaluated) and o.detections.label[0] == o.frame.sequence for o in outcomes)
+    by_variant = [sum(o.variant == variant for o in outcomes) for variant in (0, 1)]
+    assert by_variant == [sum(large.batches), sum(small.batches)]
+    assert min(by_variant) > 20
+    assert max(small.batches) <= 2
+
+
+def test_a_variant_that_is_not_concurrent_makes_the_lane_so() -> None:
+    small = rig.SimulatedModel(rig.Accelerator(concurrent=False))
+    model = rig.SimulatedModel(rig.Accelerator())
+    run = Run(model, [LaneSource(recording("a", 1), None)], workers=4, variants=(small,))
+    assert run.lane.workers == 1
+    run.go()
