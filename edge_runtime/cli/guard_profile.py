@@ -7,6 +7,7 @@ from edge_runtime.config.body_file import read_body_file
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.still import STILL
+from edge_runtime.node.guarding import body_profile
 
 
 def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
@@ -28,7 +29,9 @@ def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
     if config is not None:
         loaded = load_config(config)
         named = None if loaded.config.guard is None else loaded.config.guard.profile
-        profile = None if named is None else loaded.resolve(named)
+        if named is None:
+            return from_json(body_profile(loaded))
+        profile = loaded.resolve(named)
     if profile is None:
         return from_json(STILL)
     try:

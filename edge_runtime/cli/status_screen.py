@@ -28,7 +28,9 @@ _WAITS = {
     "DEGRADED": "back to NOMINAL by itself when that is over",
     "STANDBY": "waits for somebody to arm it",
 }
+_BY_CONDITIONS = ("DEGRADED", "STOPPED")
 _MOST_CHANGES = 3
+_MOST_CAUSES = 3
 _BAD_WORKERS = ("killed", "unkillable", "ended", "given_up")
 
 
@@ -74,8 +76,13 @@ def _state(guard: Mapping[str, Any], option: str) -> Iterator[Text]:
         for text in meanings(latch["causes"]):
             yield from _row("", [text], "red")
         yield from _row("latch", [f"{latch['id']}, for {waited(latch['since_ms'])}; to leave it:"])
-    elif state in _WAITS:
-        yield from _row("", [_WAITS[state]])
+    else:
+        newest = guard["changes"][-1:]
+        if state in _BY_CONDITIONS and newest:
+            for text in _few(meanings(newest[0]["causes"])):
+                yield from _row("", [text], "yellow")
+        if state in _WAITS:
+            yield from _row("", [_WAITS[state]])
     for step in steps_out(guard, option):
         yield Text(f"  {step}", style="bold", no_wrap=True)  # never broken: it is to be copied
     states = tuple(STATE_STYLES)
@@ -83,9 +90,15 @@ def _state(guard: Mapping[str, Any], option: str) -> Iterator[Text]:
         if not sentence.startswith(states):  # changes are below, and what is latched is above
             yield from _row("last said", [sentence], "dim")
     for number, change in enumerate(guard["changes"][: -_MOST_CHANGES - 1 : -1]):
-        why = f" ({', '.join(change['causes'])})" if change["causes"] else ""
+        why = f" ({', '.join(_few(change['causes']))})" if change["causes"] else ""
         text = f"{waited(change['ago_ms'])} ago {change['before']} → {change['state']}{why}"
         yield from _row("" if number else "changes", [text], "dim")
+
+
+def _few(names: list[str]) -> list[str]:
+    """The first ones, and how many more there are."""
+    more = len(names) - _MOST_CAUSES
+    return names if more <= 0 else [*names[:_MOST_CAUSES], f"and {more} more"]
 
 
 def _permission(guard: Mapping[str, Any]) -> str:

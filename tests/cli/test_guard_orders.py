@@ -15,6 +15,7 @@ from edge_runtime.state import StateDirectory
 from tests.rigs.guard_bodies import altered
 from tests.rigs.guarded import GuardProcess
 from tests.rigs.guarded_state import PATIENT, guarded_state
+from tests.rigs.terminal import Terminal
 
 Cli = Callable[..., Any]
 
@@ -170,6 +171,37 @@ def test_a_lockout_is_reset_by_who_names_it_first(
         assert (moving.code, "standstill is not confirmed" in moving.err) == (1, True)
         with standing_still(guard):
             assert cli("guard", "ack", "--latch", latch, "--key", key[0], *place).code == 0
+
+
+def test_a_reset_at_a_terminal_shows_what_is_latched_and_wants_its_id(tmp_path: Path) -> None:
+    profile = altered(PATIENT, {"conditions.worker_dead.severity": "lockout"})
+    with guarded_state(tmp_path, profile=profile) as (state, guard):
+        guard.arm()
+        os.kill(guard.pid("perception"), signal.SIGKILL)
+        latch = guard.reach("LOCKOUT")["latch"]["id"]
+        for typed, code, said in (("0000", 1, "0000 is not what is latched"), (latch, 0, "reset; next: ")):
+            with Terminal("guard", "reset", "--state", str(state.path)) as terminal:
+                terminal.until("a worker process ended (worker_dead)")
+                terminal.until("Then type the latch's id: ")
+                terminal.press(f"{typed}\n")
+                terminal.until(said)
+                assert terminal.code() == code
+
+
+def test_a_passphrase_is_asked_for_at_a_terminal_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "ann.pem"
+    with Terminal("guard", "key", "new", str(file), "--passphrase") as terminal:
+        for question in ("New passphrase: ", "Repeat for confirmation: "):
+            terminal.until(question)
+            terminal.press("correct horse\n")
+        terminal.until("ann: ")
+        assert terminal.code() == 0
+        assert "horse" not in terminal.all
+    with Terminal("guard", "key", "show", str(file)) as terminal:
+        terminal.until(f"Passphrase of {file}: ")
+        terminal.press("correct horse\n")
+        terminal.until("ann: ")
+        assert terminal.code() == 0
 
 
 def test_without_a_guard_every_order_is_refused_in_a_sentence(

@@ -1,14 +1,9 @@
 """`guard simulate`: the same state machine under a person's hands: as pure steps, a script, and on a terminal."""
 
-import fcntl
 import json
 import os
-import select
-import struct
 import subprocess
 import sys
-import termios
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +25,7 @@ from edge_runtime.errors import ConfigError
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.memory import State
 from tests.rigs.guard_bodies import CART, profile_of
+from tests.rigs.terminal import Terminal
 
 Cli = Callable[..., Any]
 KEY_OF = {condition: key for key, condition in CONDITION_KEYS.items()}
@@ -243,44 +239,18 @@ def test_the_command_reads_a_script_from_its_input(script: str, code: int, err: 
 
 
 def test_the_page_on_a_real_terminal(tmp_path: Path) -> None:
-    (tmp_path / "cart.json").write_text(json.dumps(CART))
-    ours, its = os.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    before = termios.tcgetattr(its)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "edge_runtime.cli.main", "guard", "simulate", "--profile", "cart.json"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm"},
-        stdin=its,
-        stdout=its,
-        stderr=its,
-    )
-    try:
-        seen = ""
-
-        def until(text: str) -> None:
-            nonlocal seen
-            end = time.monotonic() + 30
-            while text not in seen:
-                assert time.monotonic() < end, f"never {text!r} in {seen[-3000:]!r}"
-                if select.select([ours], [], [], 0.1)[0]:
-                    seen += os.read(ours, 65536).decode(errors="replace")
-            seen = ""
-
-        until("STANDBY")
-        os.write(ours, b"A")
-        until("NOMINAL")
-        os.write(ours, b"\x1b[A" + KEY_OF[Condition.ESTOP].encode())  # an arrow means nothing
-        until("SAFE")
-        os.write(ours, b"Q")
-        until("\x1b[?1049l")  # the screen that was there before is back
-        assert process.wait(20) == 0
-        assert termios.tcgetattr(its) == before
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-        os.close(its)
+    profile = tmp_path / "cart.json"
+    profile.write_text(json.dumps(CART))
+    with Terminal("guard", "simulate", "--profile", str(profile)) as terminal:
+        terminal.until("STANDBY, from INIT")
+        terminal.press("A")
+        terminal.until("NOMINAL, from STANDBY")
+        terminal.press("\x1b[A" + KEY_OF[Condition.ESTOP])  # an arrow means nothing
+        terminal.until("SAFE, latch")
+        terminal.press("Q")
+        terminal.until("\x1b[?1049l")  # the screen that was there before is back
+        assert terminal.code() == 0
+        assert terminal.restored
 
 
 def test_the_script_in_the_documentation_does_what_it_says() -> None:

@@ -1,15 +1,8 @@
 """`edge-runtime status`: one screen within 80 columns, of a real guard, an outbox, or of nothing that answers."""
 
-import fcntl
 import json
 import os
-import select
 import signal
-import struct
-import subprocess
-import sys
-import termios
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +13,7 @@ from edge_runtime.cli.guard_orders import steps_out, waited
 from edge_runtime.cli.status_screen import exit_word, status_lines
 from edge_runtime.cli.status_sources import DeviceStatus, gather
 from edge_runtime.clock import SystemClock
+from edge_runtime.guard.conditions import BY_BIT
 from edge_runtime.guard.latch import LatchFile
 from edge_runtime.guard.loop import LATCH_FILE
 from edge_runtime.guard.memory import Latch, Record, State
@@ -31,6 +25,7 @@ from edge_runtime.protocol.operation import CameraHealth
 from edge_runtime.state import StateDirectory
 from tests.rigs.guarded import GuardProcess
 from tests.rigs.guarded_state import guarded_state
+from tests.rigs.terminal import Terminal
 
 Cli = Callable[..., Any]
 Device = tuple[StateDirectory, GuardProcess]
@@ -190,6 +185,7 @@ def test_a_full_screen_fits_80_columns_and_names_everything(tmp_path: Path) -> N
     text = "\n".join(lines)
     assert lines[0] == " DEGRADED   for 90 s  may move: mode slow, limits half, lease 31 ms  robot-1"
     for part in (
+        "             the processor is hot (soc_hot)",
         "back to NOMINAL by itself",
         "holds now    soc_hot",
         "unevaluated  pose_stale",
@@ -209,6 +205,19 @@ def test_a_full_screen_fits_80_columns_and_names_everything(tmp_path: Path) -> N
         assert part in text, text
     assert "from NOMINAL" not in text
     assert "SAFE" not in text
+
+
+def test_many_causes_are_counted(tmp_path: Path) -> None:
+    causes = [condition.value for condition in BY_BIT[:9]]
+    change = {"ago_ms": 1, "before": "NOMINAL", "state": "STOPPED", "causes": causes, "latch": None}
+    stopped = full(tmp_path, state="STOPPED", permit=False, changes=[change])
+    lines = [line.plain.strip() for line in status_lines(stopped)]
+    assert " ".join(lines[1:6]) == (
+        "a worker process ended (worker_dead) a worker finished no work within its deadline (worker_hung) "
+        "a worker did not finish its first work in time (worker_start_timeout) and 6 more"
+    )
+    assert "worker_dead, worker_hung," in "\n".join(lines)
+    assert "moves again by itself once all has been well for a while" in lines
 
 
 def test_what_real_time_lacks_is_named(tmp_path: Path) -> None:
@@ -274,36 +283,11 @@ def test_times_are_told_in_a_unit_that_fits(milliseconds: int, text: str) -> Non
 
 def test_the_screen_on_a_real_terminal_is_renewed_until_ctrl_c(device: Device) -> None:
     state, guard = device
-    ours, its = os.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "edge_runtime.cli.main", "status", "--state", str(state.path)],
-        env={**os.environ, "TERM": "xterm"},
-        stdin=its,
-        stdout=its,
-        stderr=its,
-    )
-    try:
-        seen = ""
-
-        def until(text: str) -> None:
-            nonlocal seen
-            end = time.monotonic() + 30
-            while text not in seen:
-                assert time.monotonic() < end, f"never {text!r} in {seen[-3000:]!r}"
-                if select.select([ours], [], [], 0.1)[0]:
-                    seen += os.read(ours, 65536).decode(errors="replace")
-            seen = ""
-
-        until("STANDBY")
+    with Terminal("status", "--state", str(state.path), lines=40) as terminal:
+        terminal.until("STANDBY")
         guard.arm()
-        until("NOMINAL")
-        process.send_signal(signal.SIGINT)
-        until("\x1b[?1049l")
-        until("NOMINAL")  # what it last showed stays
-        assert process.wait(20) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-        os.close(its)
+        terminal.until("NOMINAL")
+        terminal.interrupt()
+        terminal.until("\x1b[?1049l")
+        terminal.until("NOMINAL")  # what it last showed stays
+        assert terminal.code() == 0
