@@ -275,6 +275,10 @@ def test_the_sum_of_a_stop() -> None:
     assert explain.stop(profile_of(), realtime=False) == (
         "1 m/s · (3·700 + 50 + 100) ms + 0.50 m + 0.2 m = 2.95 m of 2.00 m"
     )
+    fast = profile_of(stopping__v_max_m_s=2.5, stopping__a_brake_m_s2=0.8)
+    assert explain.stop(fast, realtime=True) == (
+        "2.5 m/s · (700 + 50 + 100) ms + 3.91 m + 0.2 m = 6.23 m of 2.00 m"
+    )
     assert (
         explain.stop(profile_of(CAMERA), realtime=True) == "this body does not travel: a stop takes no room"
     )
