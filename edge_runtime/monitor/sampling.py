@@ -76,7 +76,7 @@ class HostSampler:
         now_ns = self.clock.monotonic_ns()
         files = SysFiles(self.root, self.clock, max_ms=LOOK_MS)
         if self._found_ns is None or now_ns - self._found_ns >= FIND_NS:
-            self._sensors, self._found_ns = find_sensors(files), now_ns
+            self._find(files, now_ns)
         temperatures = measure(files, self._sensors)
         slowed = judge_throttling(read_limiters(files), {})
         pressure = read_pressure(files, ("memory",))["memory"]
@@ -94,6 +94,13 @@ class HostSampler:
                 if bounds.supply is not None
             },
         )
+
+    def _find(self, files: SysFiles, now_ns: int) -> None:
+        found = find_sensors(files)
+        if self.clock.monotonic_ns() - now_ns < LOOK_MS * NS_PER_MS:
+            self._sensors, self._found_ns = found, now_ns
+        else:  # held up: what was not reached may be there all the same, and is looked for again next time
+            self._sensors = {**self._sensors, **found}
 
     def _battery(self, files: SysFiles, supply: str) -> BatteryReading | None:
         found = read_battery(files, supply)
