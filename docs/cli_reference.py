@@ -19,7 +19,8 @@ HEAD = """\
 # Command line
 
 An error is one line on stderr; a configuration with several problems has one line for each. Results go to stdout,
-so that `--json` can be piped. Every command takes `--help`.
+so that `--json` can be piped. Every command takes `--help`; `edge-runtime --install-completion` lets the shell
+complete commands, options and names of conditions.
 
 Exit codes that mean the same for every command:
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.guard.client import ask
+from edge_runtime.guard.client import NoGuard, ask
 from edge_runtime.guard.conditions import TRAITS, Condition, mask_of
 from edge_runtime.guard.memory import Latch, State
 from edge_runtime.guard.requests import strictest
@@ -20,8 +20,44 @@ VERIFIED_S = 8.0
 _LOOK_S = 0.1
 
 
+_TOLD = frozenset(
+    {
+        "arms_itself",
+        "changes",
+        "device",
+        "facts",
+        "late_worst_us",
+        "latch",
+        "lease_ms",
+        "limits",
+        "mode",
+        "not_evaluated",
+        "permit",
+        "sentences",
+        "since_ms",
+        "state",
+        "tripped",
+        "turns",
+        "workers",
+    }
+)
+"""What is read of a guard's status."""
+
+
 class Refused(EdgeRuntimeError):
     """The guard did not do what was asked."""
+
+
+def asked_status(path: Path, wait_s: float = 2.0) -> dict[str, Any]:
+    """The status of the guard at a socket.
+
+    Raises:
+        NoGuard: none answers in time, or one of another version, which a device has after an upgrade in place.
+    """
+    status = ask(path, {"ask": "status"}, wait_s)
+    if not status.keys() >= _TOLD:
+        raise NoGuard(f"the guard at {path} is of another version than this command; restart the runtime")
+    return status
 
 
 class Guard:
@@ -39,7 +75,7 @@ class Guard:
 
     def status(self) -> dict[str, Any]:
         """How it stands."""
-        return ask(self._path, {"ask": "status"})
+        return asked_status(self._path)
 
     def order(self, word: str) -> dict[str, Any]:
         """Ask for `arm`, `disarm` or `reset`; the status after the turn in which it was answered.

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edge_runtime.cli.guard_orders import asked_status
 from edge_runtime.cli.outbox import status_record
 from edge_runtime.clock import Clock
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.guard.client import ask
 from edge_runtime.guard.latch import LatchFile
 from edge_runtime.guard.loop import LATCH_FILE
 from edge_runtime.health import HealthReader, HealthSnapshot, Reading, read_health
@@ -82,7 +82,7 @@ def gather(state: StateDirectory, clock: Clock) -> DeviceStatus:
     guard: Reading[dict[str, Any]]
     left = ""
     try:
-        guard = Reading(ask(state.guard_socket, {"ask": "status"}, ANSWER_S))
+        guard = Reading(asked_status(state.guard_socket, ANSWER_S))
     except EdgeRuntimeError as error:
         guard, left = unknown(str(error)), _left(state)
     return DeviceStatus(

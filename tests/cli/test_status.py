@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,26 @@ def test_a_frozen_guard_is_said_to_be_one(cli: Cli, device: Device) -> None:
     guard.process.send_signal(signal.SIGCONT)
     assert found.code == 1
     assert "it may be stopped or too busy" in " ".join(found.out.split())
+
+
+def test_a_guard_of_another_version_is_no_traceback(cli: Cli, tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state").ensure()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(state.guard_socket))
+
+        def answer() -> None:
+            for _ in range(2):
+                _, sender = other.recvfrom(4096)
+                other.sendto(b'{"state": "NOMINAL", "workers": []}', sender)
+
+        answering = threading.Thread(target=answer, daemon=True)
+        answering.start()
+        found = cli("status", "--state", state.path)
+        assert found.code == 1
+        assert "is of another version than this command; restart the runtime" in " ".join(found.out.split())
+        armed = cli("guard", "arm", "--state", state.path)
+        assert (armed.code, "another version" in armed.err) == (1, True)
+        answering.join(10)
 
 
 def full(tmp_path: Path, **changes: Any) -> DeviceStatus:
