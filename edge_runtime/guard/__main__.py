@@ -13,6 +13,7 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard import realtime
 from edge_runtime.guard.loop import Guard
 from edge_runtime.guard.settings import read, require_safe
+from edge_runtime.lifeline import PARENT, die_with_parent
 
 USAGE = "usage: python -m edge_runtime.guard --settings-fd N (started by edge-runtime)"
 OOM_SCORE = -1000
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: guard.end())
+    if PARENT in os.environ:  # a service has none that it would end with
+        die_with_parent(signal.SIGTERM)
     for fact in facts:
         sys.stderr.write(f"guard: {fact.text}\n")
     return guard.run()

@@ -14,16 +14,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from edge_runtime.guard import machine
-from edge_runtime.guard.acknowledgement import Verification
 from edge_runtime.guard.block import boot_id
 from edge_runtime.guard.conditions import FROM_LATENESS, Condition
 from edge_runtime.guard.configuration import Configuration
-from edge_runtime.guard.control import ControlSocket, Request
+from edge_runtime.guard.desk import Desk
 from edge_runtime.guard.flight import Flight
 from edge_runtime.guard.latch import Found, LatchFile
 from edge_runtime.guard.lease import RENEWAL_NS, LeaseWriter
 from edge_runtime.guard.look import PROVING
-from edge_runtime.guard.memory import Acknowledgement, Change, Inputs, Memory, Outputs, Record, State
+from edge_runtime.guard.memory import PERMITTING, Change, Inputs, Memory, Outputs, Record, State
 from edge_runtime.guard.notify import HardwareWatchdog, ServiceManager
 from edge_runtime.guard.page import Page
 from edge_runtime.guard.profile import EVERYTHING
@@ -43,12 +42,6 @@ LONGEST_NS = 250_000_000
 
 ALERT_NS = 10_000_000
 """It looks this often while something is on its way to count, or to be clear."""
-
-STANDSTILL_NS = 500_000_000
-"""How long a word about standstill is good for."""
-
-ARMING_NS = 1_000_000_000
-"""How often a body that arms itself tries to."""
 
 _NS_PER_S = 1_000_000_000
 
@@ -74,13 +67,12 @@ class Guard:
         clock: Clock = time.monotonic_ns,
     ) -> None:
         self._settings, self._clock, self._facts = settings, clock, facts
-        self._control = ControlSocket(settings.control)
+        self._desk = Desk(settings)
         self._page = Page([row.name for row in settings.rows], clock)
         self._lease = LeaseWriter(settings.profile.lease_ns)
         self._ring = RingWriter()
         self._flight = Flight(self._ring)
         self._table = Table(settings.rows, self._page, self._shared, environment)
-        self._verification = Verification(settings.device, settings.keys)
         self._manager = ServiceManager(environment)
         self._hardware = None if settings.hardware is None else HardwareWatchdog(*settings.hardware)
         self._latch = LatchFile(settings.directory / LATCH_FILE)
@@ -93,13 +85,6 @@ class Guard:
         self._looked = Looked(0, 0, ())
         self._changes: tuple[Change, ...] = ()
         self._sentences: tuple[str, ...] = ()
-        self._ack: Acknowledgement | None = None
-        self._asker: str | bytes | None = None
-        self._arm_ns: int | None = None
-        self._reset_ns: int | None = None
-        self._disarm = False
-        self._moves: tuple[bool, int] | None = None
-        self._armed_ns = 0
         self._began_ns = clock()
         self._wake_ns = 0
         self._worst_late_ns = 0
@@ -121,7 +106,7 @@ class Guard:
         """
         try:
             self._begin()
-            while not (self._ending and self._table.stop(self._clock())):
+            while not self._is_over():
                 self._turn()
         finally:
             self._close()
@@ -136,6 +121,11 @@ class Guard:
             self._ending, self._exit_code, self._orderly = True, code, orderly
             with contextlib.suppress(OSError):  # it is closed already
                 os.eventfd_write(self._bell, 1)
+
+    def _is_over(self) -> bool:
+        """Once the permission has ended, has the workers end; whether all have."""
+        stops = self._ending and self._memory.state not in PERMITTING
+        return stops and self._table.stop(self._clock())
 
     def _begin(self) -> None:
         now_ns, profile = self._clock(), self._settings.profile
@@ -157,22 +147,21 @@ class Guard:
     def _turn(self) -> None:
         late_ns = self._sleep()
         now_ns = self._clock()
-        self._listen(now_ns)
+        self._desk.listen(now_ns, lambda: self.status(now_ns))
         looked = self._look(now_ns, late_ns)
         self._worst_late_ns, self._turns = max(self._worst_late_ns, late_ns), self._turns + 1
         inputs = Inputs(
             evaluated=looked.evaluated,
             tripped=looked.tripped,
             late_ns=late_ns,
-            standstill=self._standstill(now_ns),
-            arm_ns=self._arm_ns,
-            disarm=self._disarm or self._ending,
-            ack=self._ack,
-            reset_ns=self._reset_ns,
+            standstill=self._desk.standstill(now_ns),
+            arm_ns=self._desk.arm_ns,
+            disarm=self._desk.disarms() or self._ending,
+            ack=self._desk.ack,
+            reset_ns=self._desk.reset_ns,
             suspects=looked.suspects,
         )
         self._memory, outputs = machine.step(now_ns, self._memory, inputs, self._settings.profile)
-        self._disarm = False
         if outputs.record is not None:
             self._latched_beyond_ns = looked.beyond_ns
         self._act(now_ns, outputs)
@@ -195,9 +184,8 @@ class Guard:
                 self._table.kill(looked.expendable, now_ns)
             self._table.start_due(now_ns)
             looked = replace(looked, tripped=looked.tripped | self._changed_configuration(now_ns))
-            standing_by = self._settings.arms_itself and self._memory.state is State.STANDBY
-            if standing_by and now_ns - self._armed_ns >= ARMING_NS:
-                self._arm_ns = self._armed_ns = now_ns
+            if self._memory.state is State.STANDBY:
+                self._desk.arm_by_itself(now_ns)
         self._looked = looked
         return looked
 
@@ -233,7 +221,7 @@ class Guard:
 
     def _sleep(self) -> int:
         """Wait for the next time or message; how much later than asked this woke."""
-        fds = [self._bell, self._control.fileno(), *self._table.pidfds(), *self._verification.filenos()]
+        fds = [self._bell, *self._desk.filenos(), *self._table.pidfds()]
         left_ns = self._wake_ns - self._clock()
         # select(2), not poll(2): poll rounds up to milliseconds
         ready, _, _ = select.select(fds, [], [], max(0, left_ns) / _NS_PER_S)
@@ -291,55 +279,14 @@ class Guard:
             times.append(max(now_ns, self._renewed_ns + RENEWAL_NS))
         if self._manager.period_ns is not None:
             times.append(now_ns + self._manager.period_ns // 2)
-        due = [at_ns for at_ns in (self._table.due_ns(), self._verification.due_ns) if at_ns is not None]
+        due = [at_ns for at_ns in (self._table.due_ns(), self._desk.due_ns) if at_ns is not None]
         # One past its time is known already, and seen again in the next turn.
         times += [at_ns + 1 if at_ns >= now_ns else now_ns + ALERT_NS for at_ns in due]
         return min(times)
 
-    # -- requests ----------------------------------------------------------------------------------------------
-
-    def _listen(self, now_ns: int) -> None:
-        for request in self._control.take():
-            self._answer(request, now_ns)
-        answer = self._verification.poll(now_ns)
-        if answer is not None:
-            self._ack = answer.acknowledgement or self._ack
-            self._control.tell(
-                self._asker, {"verified": answer.acknowledgement is not None, "text": answer.text}
-            )
-
-    def _answer(self, request: Request, now_ns: int) -> None:
-        if request.ask == "status":
-            self._control.tell(request.sender, self.status(now_ns))
-            return
-        if request.ask == "acknowledge":
-            refused = self._verification.present(request.value, now_ns)
-            if refused is None:
-                self._asker = request.sender
-            else:
-                self._control.tell(request.sender, {"verified": False, "text": refused})
-            return
-        if request.ask == "arm":
-            self._arm_ns = now_ns
-        elif request.ask == "disarm" and self._settings.arms_itself:
-            self._control.tell(request.sender, {"refused": "it arms itself, since nothing here can move"})
-            return
-        elif request.ask == "disarm":
-            self._disarm = True
-        elif request.ask == "reset":
-            self._reset_ns = now_ns
-        else:
-            self._moves = (bool(request.value), now_ns)
-        self._control.tell(request.sender, {"heard": request.ask})
-
     def _changed_configuration(self, now_ns: int) -> int:
         changed = self._configuration is not None and self._configuration.changed(now_ns)
         return Condition.CONFIG_CHANGED.mask if changed else 0
-
-    def _standstill(self, now_ns: int) -> bool | None:
-        if self._moves is None or now_ns - self._moves[1] > STANDSTILL_NS:
-            return None
-        return not self._moves[0]
 
     # -- told --------------------------------------------------------------------------------------------------
 
@@ -377,7 +324,7 @@ class Guard:
             "turns": self._turns,
             "facts": {fact.name: fact.done for fact in self._facts},
             "sentences": list(self._sentences) + ([self._latch.trouble] if self._latch.trouble else []),
-            "unreadable": self._control.unreadable,
+            "unreadable": self._desk.unreadable,
         }
 
     def _line(self) -> str:
@@ -388,8 +335,7 @@ class Guard:
     def _close(self) -> None:
         self._lease.revoke("ENDED")
         self._manager.stopping()
-        self._verification.close()
-        self._control.close()
+        self._desk.close()
         if self._hardware is not None:
             # one that fails leaves it counting: a machine without its guard is to be reset
             self._hardware.close(disarm=self._orderly)

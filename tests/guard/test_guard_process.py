@@ -251,6 +251,24 @@ def test_an_end_that_is_the_runs_ends_all_others_and_gives_its_code(
         assert again.end() == 0
 
 
+def test_a_guard_that_was_launched_ends_with_whoever_launched_it(
+    tmp_path: Path, make: Callable[..., GuardProcess]
+) -> None:
+    guard, file = make(), tmp_path / "settings.json"
+    file.write_text(json.dumps(guard.settings()))
+    code = (
+        "import json, sys, time; from edge_runtime.guard.client import launch; "
+        "print(launch(json.load(open(sys.argv[1]))).pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE) as launcher:
+        assert launcher.stdout is not None
+        launched = psutil.Process(int(launcher.stdout.readline()))
+        guard.reach("STANDBY")
+        launcher.kill()
+    launched.wait(30)
+    assert not (tmp_path / "control").exists(), "it ended in order"
+
+
 def test_what_ends_because_it_was_asked_to_latches_nothing_however_long_it_takes(tmp_path: Path) -> None:
     """The first to end evaluates the emergency stop, which counts at once where nobody evaluates it."""
     profile = altered(PATIENT, {"conditions.estop": {}, "conditions.worker_dead": {}})
