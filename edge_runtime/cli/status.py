@@ -55,14 +55,15 @@ def _watch(console: "Console", where: "StateDirectory", clock: "Clock", option: 
     from rich.console import Group
     from rich.live import Live
 
-    from edge_runtime.cli.status_screen import status_lines
+    from edge_runtime.cli.status_screen import fitted, status_lines
     from edge_runtime.cli.status_sources import gather
 
     found = gather(where, clock)
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(Group(*status_lines(found, _typed(option))), refresh=True)
+                lines = fitted(status_lines(found, _typed(option)), console.height)
+                live.update(Group(*lines), refresh=True)
                 time.sleep(PERIOD_S)
                 found = gather(where, clock)
     except KeyboardInterrupt:

@@ -60,6 +60,14 @@ def status_lines(status: DeviceStatus, option: str = "") -> list[Text]:
     return lines
 
 
+def fitted(lines: list[Text], height: int) -> list[Text]:
+    """The lines that a terminal of so many can show; the last one says how many are missing."""
+    if len(lines) <= height:
+        return lines
+    shown = max(0, height - 1)
+    return [*lines[:shown], Text(f"and {len(lines) - shown} more lines: --once prints all", style="dim")]
+
+
 # -- the guard ---------------------------------------------------------------------------------------------------
 
 
@@ -92,7 +100,7 @@ def _state(guard: Mapping[str, Any], option: str) -> Iterator[Text]:
     for number, change in enumerate(guard["changes"][: -_MOST_CHANGES - 1 : -1]):
         why = f" ({', '.join(_few(change['causes']))})" if change["causes"] else ""
         text = f"{waited(change['ago_ms'])} ago {change['before']} → {change['state']}{why}"
-        yield from _row("" if number else "changes", [text], "dim")
+        yield from _row("" if number else "changes", [textwrap.shorten(text, WIDTH - _LABEL)], "dim")
 
 
 def _few(names: list[str]) -> list[str]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 
 from edge_runtime.cli.guard_orders import steps_out, waited
-from edge_runtime.cli.status_screen import exit_word, status_lines
+from edge_runtime.cli.status_screen import exit_word, fitted, status_lines
 from edge_runtime.cli.status_sources import DeviceStatus, gather
 from edge_runtime.clock import SystemClock
 from edge_runtime.guard.conditions import BY_BIT
@@ -240,6 +241,15 @@ def test_many_causes_are_counted(tmp_path: Path) -> None:
     )
     assert "worker_dead, worker_hung," in "\n".join(lines)
     assert "moves again by itself once all has been well for a while" in lines
+
+
+def test_a_low_terminal_says_how_much_it_does_not_show() -> None:
+    lines = [Text(str(number)) for number in range(30)]
+    assert fitted(lines, 30) == lines
+    shown = [line.plain for line in fitted(lines, 24)]
+    assert len(shown) == 24
+    assert shown[-2:] == ["22", "and 7 more lines: --once prints all"]
+    assert len(fitted(lines, 1)) == len(fitted(lines, 0)) == 1
 
 
 def test_what_real_time_lacks_is_named(tmp_path: Path) -> None:
