@@ -7,6 +7,7 @@ delivered, unsent. The same happens where somebody else has settled numbers unde
 
 from edge_runtime.outbox.database import Database
 from edge_runtime.outbox.leases import Leases
+from edge_runtime.outbox.order import Order
 from edge_runtime.outbox.ranges import forget_run
 from edge_runtime.outbox.transaction import Transaction
 from edge_runtime.protocol.delivery import Receipt
@@ -46,7 +47,15 @@ def begin_anew(tx: Transaction, epoch: str) -> None:
     tx.database.execute("DELETE FROM outcomes")
     forget_run(tx.books)
     tx.books.epoch, tx.books.next, tx.books.passed = epoch, len(rows) + 1, 0
-    tx.on_commit.append(tx.leases.clear)
+    tx.leases.order.load(tx.database)
+    tx.anew = True
+    tx.on_commit.append(lambda: _read_again(tx))
+
+
+def _read_again(tx: Transaction) -> None:
+    order = Order()
+    order.load(tx.database)
+    tx.leases.clear(order)
 
 
 def _unsent(database: Database, leases: Leases, first: int, last: int) -> bool:

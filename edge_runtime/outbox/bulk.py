@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from itertools import chain
 
-from edge_runtime.outbox.database import Database, Row
+from edge_runtime.outbox.database import Database, DatabaseFault, Row, StoreFault
 
 _AT_ONCE = 20
 """Rows of one statement; a fixed number, so that SQLite compiles it once. It leaves 180 of at most 999 values."""
+
+
+_DELETE = f"DELETE FROM queue WHERE seq IN ({', '.join('?' * _AT_ONCE)})"  # noqa: S608 - only marks
 
 
 class Insert:
@@ -39,10 +42,17 @@ def delete_queued(database: Database, seqs: Sequence[int]) -> None:
     """Delete rows of the queue, none of them named twice; what ends together mostly came together.
 
     Raises:
-        DatabaseFault: SQLite refused.
+        DatabaseFault: SQLite refused, or one of them is not there: the order in memory is not that of the file.
     """
     first, last = min(seqs), max(seqs)
     if last - first + 1 == len(seqs):
         database.execute("DELETE FROM queue WHERE seq BETWEEN ? AND ?", (first, last))
+        deleted = database.changed()
     else:
-        database.execute_many("DELETE FROM queue WHERE seq = ?", [(seq,) for seq in seqs])
+        deleted = 0
+        for at in range(0, len(seqs), _AT_ONCE):
+            some = seqs[at : at + _AT_ONCE]
+            database.execute(_DELETE, [*some, *[-1] * (_AT_ONCE - len(some))])
+            deleted += database.changed()
+    if deleted != len(seqs):
+        raise DatabaseFault("a queued event is missing", StoreFault.CORRUPT)

@@ -14,7 +14,6 @@ from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.outbox import absorb, anew, evidence_rows
 from edge_runtime.outbox.ballast import Ballast
 from edge_runtime.outbox.books import Books, save_books
-from edge_runtime.outbox.candidates import Candidates
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, StoreFault
 from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.leases import Leases
@@ -79,7 +78,6 @@ class Engine:
         self.books: Books
         self.time: QueueTime
         self._known = KnownKeys(settings.decisions_kept)
-        self._candidates: Candidates | None = None
         self._open()
 
     def _open(self) -> None:
@@ -89,6 +87,7 @@ class Engine:
             self._start_in_memory(fault)
             return
         self._database, self.books, self._known = opened.database, opened.books, opened.known
+        self.leases.clear(opened.order)
         self.fresh_from = self.books.next
         self._note(opened.sentences)
         if opened.salvaged and not self.books.session:
@@ -172,7 +171,6 @@ class Engine:
             rollback(self._database)
             tx.undo()
             raise
-        self._candidates = tx.candidates
         if tx.saved:
             self._pending.clear()
             self._last_saved_ns = self._clock.monotonic_ns()
@@ -183,9 +181,9 @@ class Engine:
         self._on_commit()
 
     def _begin(self) -> Transaction:
-        candidates, self._candidates = self._candidates, None  # a transaction that fails leaves none behind
         now = self.now_ms()
         self.leases.wake(now)
+        self.leases.order.begin()
         self._database.execute("BEGIN IMMEDIATE")
         limits = self._volatile_settings if self.volatile else self.settings
         return Transaction(
@@ -197,7 +195,6 @@ class Engine:
             now,
             self.tight,
             self.volatile,
-            candidates if candidates is not None and candidates.is_small else None,
         )
 
     def _recover(self, fault: DatabaseFault, jobs: list[Job[Any]]) -> None:
@@ -270,7 +267,6 @@ class Engine:
     def _reopen(self) -> None:
         """The file turned out to be damaged while it was in use."""
         self._database.close()
-        self.leases.clear()
         self._open()
 
     def _start_in_memory(self, fault: DatabaseFault) -> None:
@@ -292,7 +288,7 @@ class Engine:
             self.books.session = self._first_session()
             self.time = self._time_of(self.books)
         self.volatile, self.tight = True, None
-        self.leases.clear()
+        self.leases.clear(opened.order)
         self._retry_ns = self._clock.monotonic_ns() + round(self.settings.retry_disk_s * NS_PER_S)
 
     def _return_to_disk(self) -> None:
@@ -307,7 +303,8 @@ class Engine:
             time = self._time_of(opened.books)
             database.execute("BEGIN IMMEDIATE")
             now_ms = time.now(self.boot_ms())
-            tx = Transaction(database, opened.books.copy(), Leases(), opened.known, self.settings, now_ms)
+            leases = Leases(opened.order)
+            tx = Transaction(database, opened.books.copy(), leases, opened.known, self.settings, now_ms)
             absorb.absorb(tx, self._database, self.books, self.now_ms())
             time.store(tx.books, self.boot_ms())
             tx.finish()
@@ -321,10 +318,10 @@ class Engine:
         self._database, self.books, self.time, self._known = database, tx.books, time, tx.known
         self.fresh_from = self.books.next
         self._note(opened.sentences)
-        self.volatile, self._disk_books, self._candidates = False, None, None
+        self.volatile, self._disk_books = False, None
         self._lacks_ballast = not self._ballast.take()
         self._limit_log()
-        self.leases.clear()
+        self.leases.clear(tx.leases.order)
         self._on_commit()
 
     def begin_anew(self, tx: Transaction) -> None:

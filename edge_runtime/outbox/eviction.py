@@ -1,6 +1,6 @@
 """Room for a newcomer: who gives way to whom, in bytes."""
 
-from edge_runtime.outbox.candidates import Candidate, Candidates
+from edge_runtime.outbox.order import Place, length_of
 from edge_runtime.outbox.records import NotAccepted
 from edge_runtime.outbox.schema import ROW_OVERHEAD
 from edge_runtime.outbox.transaction import Transaction
@@ -15,8 +15,7 @@ def make_room(tx: Transaction, size: int, severity: int) -> NotAccepted | None:
     victims = _victims(tx, need, severity)
     if victims is None:
         return why_full(tx)
-    tx.delete([victim[2] for victim in victims])
-    tx.end([(seq, level, length, crop) for level, _, seq, length, crop in victims], Fate.EVICTED)
+    tx.give_up(victims, Fate.EVICTED)
     return None
 
 
@@ -27,30 +26,29 @@ def why_full(tx: Transaction) -> NotAccepted:
     return NotAccepted.FULL if tx.tight is None else NotAccepted.DISK_FULL
 
 
-def _victims(tx: Transaction, need: int, severity: int) -> list[Candidate] | None:
+def _victims(tx: Transaction, need: int, severity: int) -> list[Place] | None:
     """Lowest severity first, then the nearest deadline, none above `severity`; None if they do not suffice.
 
-    What is on its way does not give way; who has what does not change while puts follow each other.
+    What is on its way does not give way; what rests does.
     """
-    if tx.candidates is None:
-        tx.candidates = Candidates()
-    candidates, owners = tx.candidates, tx.leases.owners
-    found: list[Candidate] = []
-    while need > 0:
-        if candidates.must_read:
-            tx.write_rows()
-            candidates.read(tx.database)
-        candidate = candidates.take()
-        if candidate is None:
-            break
-        if candidate[0] > severity:
-            candidates.add(candidate)
-            break
-        if candidate[2] not in owners:
-            found.append(candidate)
-            need -= candidate[3] + ROW_OVERHEAD
+    order, resting = tx.leases.order, tx.resting(severity)
+    found: list[Place] = []
+    taken: list[Place] = []
+    for level in range(severity + 1):
+        while need > 0:
+            entry = order.first(level)
+            rested = resting[-1] if resting and resting[-1][0] == level else None
+            if entry is not None and (rested is None or entry < rested[1]):
+                place = (level, order.take(level))
+                taken.append(place)
+            elif rested is not None:
+                place = resting.pop()
+            else:
+                break
+            found.append(place)
+            need -= length_of(place[1]) + ROW_OVERHEAD
     if need <= 0:
         return found
-    for candidate in found:
-        candidates.add(candidate)
+    for place in taken:
+        order.add(*place)
     return None

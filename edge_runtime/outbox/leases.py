@@ -1,17 +1,15 @@
 """Who has which event in flight. Leases live in memory: they end with the connection, and with this process."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
+
+from edge_runtime.outbox.order import Order, Place
 
 RETRY_BASE_MS = 1_000
 RETRY_CAP_MS = 300_000
-SEVERITIES = 4
 
-Place = tuple[int, int, int]
-"""severity, deadline, seq: where an event stands in the order in which events are handed out."""
-
-_BEGINNING = (-1, 0)
+_Lent = tuple[int, object, Place]
 
 
 @dataclass(slots=True)
@@ -19,20 +17,20 @@ class Leases:
     """Events that are not to be handed out: on their way, or resting after the server put them off.
 
     Attributes:
+        order: all other queued events.
         owners: by sequence number, whose connection has it.
         places: by sequence number, of everything leased or resting.
         resting: sequence numbers that wait before they are tried again.
         tries: attempts that were returned as tried; forgotten with the process.
         handed: sequence numbers of queued events that were handed out since the file was opened.
-        scan_from: by severity, the deadline and the sequence number before which nothing can be handed out.
     """
 
+    order: Order = field(default_factory=Order)
     owners: dict[int, object] = field(default_factory=dict)
     places: dict[int, Place] = field(default_factory=dict)
     resting: dict[int, int] = field(default_factory=dict)
     tries: dict[int, int] = field(default_factory=dict)
     handed: set[int] = field(default_factory=set)
-    scan_from: list[tuple[int, int]] = field(default_factory=lambda: [_BEGINNING] * SEVERITIES)
     _ready: list[tuple[int, int]] = field(default_factory=list)
 
     def __contains__(self, seq: int) -> bool:
@@ -43,37 +41,55 @@ class Leases:
         """Number of events on their way or resting."""
         return len(self.places)
 
-    def take(self, owner: object, place: Place) -> None:
-        """An owner has it from now on."""
-        seq = place[2]
+    def take(self, owner: object, seq: int, place: Place) -> None:
+        """An owner has it from now on; it was taken from the order."""
         self.owners[seq] = owner
         self.handed.add(seq)
         self.places[seq] = place
 
-    def can_hand_out(self, severity: int, deadline: int, seq: int) -> None:
-        """An event stands here that nobody has: it was queued, or returned."""
-        self.scan_from[severity] = min(self.scan_from[severity], (deadline, seq))
+    def untake(self, seqs: Iterable[int]) -> None:
+        """A lease was not kept: the order has them again by its own undo."""
+        for seq in seqs:
+            self.owners.pop(seq, None)
+            self.places.pop(seq, None)
 
-    def give_back(self, seqs: Iterable[int], *, tried: bool = False) -> int:
-        """They may be handed out again; how many were leased."""
-        number = 0
+    def give_back(
+        self, seqs: Iterable[int], *, tried: bool = False, ended: Container[int] = ()
+    ) -> list[_Lent]:
+        """They may be handed out again; what was leased of them, for `restore`.
+
+        Args:
+            seqs: which.
+            tried: count it as an attempt.
+            ended: events that this transaction has ended: they are returned, and handed out no more.
+        """
+        found: list[_Lent] = []
         for seq in seqs:
             if seq not in self.owners:
                 continue
-            del self.owners[seq]
-            number += 1
-            self.can_hand_out(*self.places.pop(seq))
+            place = self.places.pop(seq)
+            found.append((seq, self.owners.pop(seq), place))
+            if seq not in ended:
+                self.order.add(*place)
             if tried:
                 self.tries[seq] = self.tries.get(seq, 0) + 1
-        return number
+        return found
+
+    def restore(self, lent: Iterable[_Lent], *, tried: bool) -> None:
+        """They were not given back after all: the order lost them again by its own undo."""
+        for seq, owner, place in lent:
+            self.owners[seq], self.places[seq] = owner, place
+            if tried:
+                self.tries[seq] -= 1
 
     def of(self, owner: object) -> list[int]:
         """What an owner has."""
         return [seq for seq, holder in self.owners.items() if holder is owner]
 
-    def rest(self, place: Place, now_ms: int, tries: int) -> None:
+    def rest(self, seq: int, place: Place, now_ms: int, tries: int) -> None:
         """The server put it off: 1 s, doubled with each try, at most 5 minutes, so that the tail is not starved."""
-        seq = place[2]
+        if seq not in self.places:
+            self.order.remove(*place)
         self.owners.pop(seq, None)
         ready = now_ms + min(RETRY_CAP_MS, RETRY_BASE_MS << min(tries - 1, 20))
         self.places[seq] = place
@@ -87,7 +103,7 @@ class Leases:
             if self.resting.get(seq) != ready:
                 continue  # ended, or put off again, meanwhile
             del self.resting[seq]
-            self.can_hand_out(*self.places.pop(seq))
+            self.order.add(*self.places.pop(seq))
 
     def end(self, seqs: Iterable[int]) -> None:
         """They are no longer queued."""
@@ -100,10 +116,10 @@ class Leases:
                 self.owners.pop(seq, None)
                 self.resting.pop(seq, None)
 
-    def clear(self) -> None:
-        """Forget everything: the database is another one."""
+    def clear(self, order: Order) -> None:
+        """Forget everything: the database is another one, whose order this is."""
         for table in (self.owners, self.places, self.resting, self.tries):
             table.clear()
         self._ready.clear()
         self.handed.clear()
-        self.scan_from = [_BEGINNING] * SEVERITIES
+        self.order = order

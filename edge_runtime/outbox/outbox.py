@@ -171,8 +171,10 @@ class Outbox:
         leases = self._engine.leases
 
         def give_back(tx: Transaction) -> int:
-            del tx
-            return leases.give_back(leases.of(owner) if seqs is None else list(seqs), tried=tried)
+            given = leases.of(owner) if seqs is None else list(seqs)
+            lent = leases.give_back(given, tried=tried, ended=set(tx.ended))
+            tx.on_rollback.append(lambda: leases.restore(lent, tried=tried))
+            return len(lent)
 
         return self._read(give_back)
 

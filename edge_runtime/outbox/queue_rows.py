@@ -5,6 +5,7 @@ from zlib import crc32
 from edge_runtime.outbox import evidence_rows
 from edge_runtime.outbox.decision_rows import add_dead_letter
 from edge_runtime.outbox.eviction import make_room
+from edge_runtime.outbox.order import SEVERITIES, Place, bound_of, entry_of
 from edge_runtime.outbox.records import (
     ACCEPTED,
     DUPLICATE,
@@ -33,8 +34,6 @@ _ENDING = "SELECT seq, severity, length(body), evidence FROM queue "
 _REJECTED = (
     "SELECT seq, severity, length(body), evidence, deadline, tries, body FROM queue WHERE seq = ? AND key = ?"
 )
-_PAST = "FROM queue WHERE severity IN (0, 1, 2, 3) AND deadline <= ?"
-"""One range of the index for each severity."""
 
 
 def row_crc(key: bytes, severity: int, deadline: int, body: bytes) -> int:
@@ -105,6 +104,7 @@ def settle_ranges(tx: Transaction, receipt: Receipt) -> tuple[int, bool]:
         )
         if rows:
             tx.database.execute("DELETE FROM queue WHERE seq BETWEEN ? AND ?", (rows[0][0], rows[-1][0]))
+            tx.forget([row[0] for row in rows])
             number += tx.end(rows, Fate.DELIVERED, known_to_server=True)
         if number >= most:
             return number, False
@@ -130,15 +130,23 @@ def settle_rejection(tx: Transaction, word: Rejection) -> Fate | None:
     *ending, deadline, tries, body = rows[0]
     if not word.permanent and word.code is not RejectionCode.EXPIRED:
         tx.database.execute("UPDATE queue SET tries = tries + 1 WHERE seq = ?", (word.seq,))
-        place, now = (ending[1], deadline, word.seq), tx.now_ms
-        tx.on_commit.append(lambda: tx.leases.rest(place, now, tries + 1))
+        seq, severity, length, evidence = ending
+        place = (severity, entry_of(deadline, seq, length, crop=evidence is not None))
+        tx.on_commit.append(lambda: _rest(tx, seq, place, tries + 1))
         return None
     fate = Fate.EXPIRED if word.code is RejectionCode.EXPIRED else Fate.REJECTED
     tx.database.execute("DELETE FROM queue WHERE seq = ?", (word.seq,))
+    tx.forget([word.seq])
     tx.end([tuple(ending)], fate)  # the server closes the gap once it hears that its refusal arrived
     if fate is Fate.REJECTED:
         add_dead_letter(tx, word, body)
     return fate
+
+
+def _rest(tx: Transaction, seq: int, place: Place, tries: int) -> None:
+    """After the commit, unless the same receipt has ended it as well."""
+    if seq not in tx.ended:
+        tx.leases.rest(seq, place, tx.now_ms, tries)
 
 
 def _chunk(tx: Transaction) -> int:
@@ -147,27 +155,37 @@ def _chunk(tx: Transaction) -> int:
 
 def expire(tx: Transaction) -> int:
     """Give up what is past its deadline, at most a chunk; what is on its way gets some grace."""
-    owners = tx.leases.owners
-    rows = tx.database.execute(
-        f"SELECT seq, severity, length(body), evidence, deadline {_PAST} LIMIT ?",
-        (tx.now_ms, _chunk(tx) + len(owners)),
-    )
-    late = [row[:4] for row in rows if row[0] not in owners or row[4] + LEASE_GRACE_MS <= tx.now_ms]
-    tx.delete([row[0] for row in late])
-    return tx.end(late, Fate.EXPIRED)
+    order, bound, left = tx.leases.order, bound_of(tx.now_ms), _chunk(tx)
+    late = _late_leases(tx)[:left]
+    for severity in range(SEVERITIES):
+        while len(late) < left and (entry := order.first(severity)) is not None and entry < bound:
+            late.append((severity, order.take(severity)))
+    return tx.give_up(late, Fate.EXPIRED)
 
 
 def runs_out(tx: Transaction) -> bool:
-    """Whether anything is past its deadline."""
-    return bool(tx.database.execute(f"SELECT 1 {_PAST} LIMIT 1", (tx.now_ms,)))
+    """Whether `expire` would give up anything."""
+    return tx.leases.order.runs_out(tx.now_ms) or bool(_late_leases(tx))
+
+
+def _late_leases(tx: Transaction) -> list[Place]:
+    """What rests is late at its deadline, what is on its way after some grace."""
+    owners, ended = tx.leases.owners, set(tx.ended)
+    now, past = bound_of(tx.now_ms), bound_of(tx.now_ms - LEASE_GRACE_MS)
+    return [
+        place
+        for seq, place in tx.leases.places.items()
+        if place[1] < now and (place[1] < past or seq not in owners) and seq not in ended
+    ]
 
 
 def share_past(tx: Transaction, time_ms: int) -> float:
     """Share of the queue, 0 to 1, that would be past its deadline at a queue time; 0 when it is empty."""
     if not tx.books.queued:
         return 0.0
-    past = tx.database.execute(f"SELECT count(*) {_PAST}", (time_ms,))[0][0]
-    return float(past) / tx.books.queued
+    bound = bound_of(time_ms)
+    past = tx.leases.order.past(time_ms) + sum(entry < bound for _, entry in tx.leases.places.values())
+    return past / tx.books.queued
 
 
 def list_queue(tx: Transaction, limit: int, after: int) -> list[QueuedEntry]:

@@ -10,6 +10,7 @@ from typing import Any
 from edge_runtime.outbox.books import Books, load_books, save_books
 from edge_runtime.outbox.database import Connect, Database, DatabaseFault, Row
 from edge_runtime.outbox.known_keys import KnownKeys
+from edge_runtime.outbox.order import Order
 from edge_runtime.outbox.queue_rows import row_crc
 from edge_runtime.outbox.ring import Decision, Place, Ring, all_decisions, read_place
 from edge_runtime.outbox.schema import ROW_OVERHEAD, create, rollback
@@ -41,6 +42,7 @@ class OpenedStore:
         database: open, with its pragmas set.
         books: as last committed.
         known: keys of what was submitted before.
+        order: of the queued events.
         sentences: what had to be done about it.
         salvaged: whether it replaces a damaged one.
     """
@@ -48,6 +50,7 @@ class OpenedStore:
     database: Database
     books: Books
     known: KnownKeys
+    order: Order = field(default_factory=Order)
     sentences: list[str] = field(default_factory=list)
     salvaged: bool = False
 

@@ -28,8 +28,6 @@ _TABLES = (
         seq INTEGER PRIMARY KEY, key BLOB NOT NULL, severity INTEGER NOT NULL, added INTEGER NOT NULL,
         deadline INTEGER NOT NULL, tries INTEGER NOT NULL, evidence BLOB, crc INTEGER NOT NULL,
         body BLOB NOT NULL)""",
-    # Each entry ends with the rowid, which is `seq`: of equal severity and deadline the oldest comes first.
-    "CREATE INDEX queue_order ON queue (severity, deadline)",
     "CREATE INDEX queue_evidence ON queue (evidence) WHERE evidence IS NOT NULL",
     "CREATE TABLE outcomes (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, fate TEXT NOT NULL)",
     """CREATE TABLE held (

@@ -4,7 +4,6 @@ import contextlib
 from pathlib import Path
 
 from edge_runtime.outbox.engine import Engine
-from edge_runtime.outbox.leases import SEVERITIES
 from edge_runtime.outbox.records import OutboxStatus
 from edge_runtime.outbox.storefile import NAME, quarantined
 from edge_runtime.outbox.transaction import Transaction
@@ -17,9 +16,9 @@ def read_status(tx: Transaction, engine: Engine, directory: Path) -> OutboxStatu
     """The status; see `OutboxStatus`."""
     database = tx.database
     counters = {name: number for name, number in database.execute("SELECT name, n FROM counters")}  # noqa: C416
-    by_severity = [0] * SEVERITIES
-    for severity, number in database.execute("SELECT severity, count(*) FROM queue GROUP BY severity"):
-        by_severity[severity] = number
+    by_severity = engine.leases.order.counts()
+    for severity, _ in engine.leases.places.values():
+        by_severity[severity] += 1
     oldest = database.execute("SELECT added FROM queue ORDER BY seq LIMIT 1")
     waiting, due = database.execute("SELECT coalesce(sum(due = 0), 0), coalesce(sum(due), 0) FROM evidence")[
         0

@@ -51,6 +51,7 @@ def open_store(directory: Path, settings: OutboxSettings, connect: Connect, epoc
     try:
         opened.sentences.append(f"{salvage(target, opened, connect)} ({why})")
         opened.known.load(opened.database)
+        opened.order.load(opened.database)
     except DatabaseFault:
         opened.database.close()
         raise
@@ -211,6 +212,7 @@ def _checked(opened: OpenedStore) -> OpenedStore:
         if found[0][0] != "ok":
             raise DatabaseFault(str(found[0][0])[:120], StoreFault.CORRUPT)
     repaired = audit(database, books)
+    opened.order.load(database)
     database.execute("BEGIN IMMEDIATE")
     try:
         books.clean = 0
@@ -225,12 +227,11 @@ def _checked(opened: OpenedStore) -> OpenedStore:
 
 def audit(database: Database, books: Books) -> list[str]:
     """Count the rows and correct the books where they differ, saying so; a committed database never differs."""
-    queued, size = database.execute(
-        "SELECT count(*), coalesce(sum(length(body) + ?), 0) FROM queue", (ROW_OVERHEAD,)
+    queued, size, critical = database.execute(
+        "SELECT count(*), coalesce(sum(length(body) + ?1), 0), "
+        "coalesce(sum((length(body) + ?1) * (severity = 3)), 0) FROM queue",
+        (ROW_OVERHEAD,),
     )[0]
-    critical = database.execute(
-        "SELECT coalesce(sum(length(body) + ?), 0) FROM queue WHERE severity = 3", (ROW_OVERHEAD,)
-    )[0][0]
     held, held_size = database.execute(
         "SELECT count(*), coalesce(sum(length(body) + length(receipt) + ?), 0) FROM held", (ROW_OVERHEAD,)
     )[0]

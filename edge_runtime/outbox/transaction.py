@@ -4,15 +4,15 @@ Rows are collected and written with one statement for each table, before anybody
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from edge_runtime.outbox.books import Books, save_books
 from edge_runtime.outbox.bulk import Insert, delete_queued
-from edge_runtime.outbox.candidates import Candidates
 from edge_runtime.outbox.database import Database, Row
 from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.leases import Leases
+from edge_runtime.outbox.order import Place, entry_of, has_crop, length_of, seq_of
 from edge_runtime.outbox.ranges import add_outcomes
 from edge_runtime.outbox.ring import Decision
 from edge_runtime.outbox.schema import ROW_OVERHEAD
@@ -35,7 +35,7 @@ class Transaction:
     Attributes:
         database: with an open transaction.
         books: written back by `finish`.
-        leases: in memory; changed only through `on_commit` and `on_rollback`.
+        leases: in memory, with the order of the queue; `undo` takes back what was changed.
         known: keys that were submitted before; `undo` takes back what this transaction added.
         settings: limits.
         now_ms: the queue's time.
@@ -48,7 +48,7 @@ class Transaction:
         gone_files: digests of crops whose files are deleted after the commit.
         copy_books: whether the books are written to their own table as well; upkeep asks for it.
         saved: whether `finish` ran.
-        candidates: who gives way next, while one put follows another; None after anything else.
+        anew: whether the queue was numbered anew, so that its order must be read again.
     """
 
     database: Database
@@ -59,7 +59,7 @@ class Transaction:
     now_ms: int
     tight: int | None = None
     volatile: bool = False
-    candidates: Candidates | None = None
+    anew: bool = False
     counters: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_rollback: list[Callable[[], None]] = field(default_factory=list)
@@ -82,6 +82,11 @@ class Transaction:
         self._share = int(self._quota * (1 - self.settings.reserve_share))
 
     @property
+    def ended(self) -> Collection[int]:
+        """Numbers of events that ended in this transaction."""
+        return self._ended
+
+    @property
     def changed(self) -> bool:
         """Whether a job that only meant to read gave something up."""
         return bool(self._ended or self.counters)
@@ -96,18 +101,40 @@ class Transaction:
 
     def insert(self, row: Row) -> None:
         """Add a row of the queue: seq, key, severity, added, deadline, tries, evidence, crc, body."""
-        seq, severity, deadline = row[0], row[2], row[4]
+        seq = row[0]
         self._new[seq] = row
-        if deadline < self.leases.scan_from[severity][0]:
-            self.leases.can_hand_out(severity, deadline, seq)
-        if self.candidates is not None:
-            self.candidates.add((severity, deadline, seq, len(row[8]), row[6]))
+        self.leases.order.add(row[2], entry_of(row[4], seq, len(row[8]), crop=row[6] is not None))
 
     def delete(self, seqs: Sequence[int]) -> None:
         """Delete rows of the queue; `end` counts them."""
         for seq in seqs:
             if self._new.pop(seq, None) is None:
                 self._deleted.append(seq)
+
+    def forget(self, seqs: Sequence[int]) -> None:
+        """These were deleted although nobody took them from the order; those that somebody has are not in it."""
+        leases = self.leases
+        for seq in seqs:
+            if seq not in leases.places:
+                leases.order.forget(seq)
+
+    def give_up(self, places: Sequence[Place], fate: Fate) -> int:
+        """Delete events that were taken from the order, or rest, and count them; how many they were."""
+        rows = [
+            (seq_of(entry), level, length_of(entry), self._crop(seq_of(entry)) if has_crop(entry) else None)
+            for level, entry in places
+        ]
+        self.delete([row[0] for row in rows])
+        return self.end(rows, fate)
+
+    def resting(self, severity: int) -> list[Place]:
+        """What the server put off, up to a severity, in the order of eviction backwards."""
+        resting = self.leases.resting
+        if not resting:
+            return []
+        places, ended = self.leases.places, set(self._ended)
+        found = [places[seq] for seq in resting if seq not in ended and places[seq][0] <= severity]
+        return sorted(found, reverse=True)
 
     def decide(self, key: bytes, receipt: bytes) -> None:
         """Keep a decision's receipt in the ring. Without a receipt the key alone is kept."""
@@ -150,11 +177,10 @@ class Transaction:
             self._new = {}
 
     def flush(self) -> None:
-        """Write rows and decisions, for a reader that may also change who has what."""
+        """Write rows and decisions, for a reader."""
         self.write_rows()
         if self._decisions:
             self._write_ring()
-        self.candidates = None
 
     def finish(self) -> None:
         """Write rows, outcomes, counters, decisions and books; the caller commits."""
@@ -186,11 +212,22 @@ class Transaction:
             action()
         self.known.take_back(self._keys_added)
         self.known.ring.undo()
+        if self.anew:
+            self.leases.order.load(self.database, self.leases.places)
+        else:
+            self.leases.order.undo()
 
     def _write_ring(self) -> None:
         """The ring does not grow on a full disk."""
         self.known.ring.write(self.database, self.books, self._decisions, tight=self.tight is not None)
         self._decisions = []
+
+    def _crop(self, seq: int) -> bytes | None:
+        new = self._new.get(seq)
+        if new is not None:
+            return new[6]  # type: ignore[no-any-return]
+        rows = self.database.execute("SELECT evidence FROM queue WHERE seq = ?", (seq,))
+        return rows[0][0] if rows else None
 
     def _end_evidence(self, sha256: bytes, fate: Fate) -> None:
         if fate is Fate.DELIVERED:
