@@ -20,6 +20,12 @@ BATTERY_CONDITIONS = (
 )
 """What is judged here."""
 
+FROZEN_S = 300.0
+"""A voltage moves within minutes, also one that is told in steps of a tenth of a volt."""
+
+FROZEN_WITHOUT_VOLTS_S = 900.0
+"""One percent of a battery that lasts a day."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatteryMemory:
@@ -66,7 +72,7 @@ def judge_batteries(
         else:
             found = _known(now_ns, reading, bounds, before)
             frozen_s = (now_ns - found.since_ns) / NS_PER_S
-            if reading.draining and frozen_s > bounds.frozen_after:
+            if reading.draining and frozen_s > _frozen_after_s(reading, bounds):
                 why.setdefault(Condition.BATTERY_FROZEN, f"{name}: the same for {frozen_s:.0f} s")
         if found.low:
             why.setdefault(Condition.BATTERY_LOW, _charge_text(name, reading))
@@ -84,6 +90,12 @@ def _missing(now_ns: int, reading: BatteryReading | None, bounds: BatteryConfig)
         return f"last heard of {(now_ns - reading.taken_ns) / NS_PER_S:.1f} s ago"
     by_volts = None not in (bounds.low_volts, bounds.critical_volts) and reading.volts.known
     return "" if reading.charge.known or by_volts else reading.charge.reason
+
+
+def _frozen_after_s(reading: BatteryReading, bounds: BatteryConfig) -> float:
+    if bounds.frozen_after is not None:
+        return bounds.frozen_after
+    return FROZEN_S if reading.volts.known else FROZEN_WITHOUT_VOLTS_S
 
 
 def _known(

@@ -230,7 +230,9 @@ class FlightWriter:
 
     def _open(self, needed: int) -> None:
         """The newest segment if there is room in it, else a new one."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        if not self._folder.is_dir():
+            self._folder.mkdir(mode=0o700)
+            sync_directory(self._folder.parent)
         there = segments(self._folder)
         if self._fd is None and there and there[-1].stat().st_size + needed <= self._segment_bytes:
             self._fd = os.open(there[-1], os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)

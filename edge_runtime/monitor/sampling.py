@@ -28,7 +28,7 @@ FIND_NS = 60 * NS_PER_S
 """Sensors are looked for so often: one may come up late, or be switched on with the part that it sits in."""
 
 LOOK_MS = 150.0
-"""A look may take so long; what a slow sensor leaves no time for is unknown."""
+"""Each part of a look may take so long; what a slow sensor leaves no time for is unknown."""
 
 _READ_TOGETHER_NS = 20 * NS_PER_MS
 _TRIES = 3
@@ -74,26 +74,34 @@ class HostSampler:
     def look(self) -> HostSample:
         """Look once. Never raises for what a machine has or has not."""
         now_ns = self.clock.monotonic_ns()
-        files = SysFiles(self.root, self.clock, max_ms=LOOK_MS)
+        # A bound for each: a sensor that is slow must cost neither the batteries nor the memory their reading.
+        gauges = self._batteries(self._files())
+        files = self._files()
         if self._found_ns is None or now_ns - self._found_ns >= FIND_NS:
             self._find(files, now_ns)
         temperatures = measure(files, self._sensors)
         slowed = judge_throttling(read_limiters(files), {})
-        pressure = read_pressure(files, ("memory",))["memory"]
+        proc = self._files()
         return HostSample(
             taken_ns=now_ns,
             disks={name: read_disk(folder) for name, folder in self.disks.items()},
-            memory=read_memory(files),
-            memory_full_percent=pressure.full_10s,
+            memory=read_memory(proc),
+            memory_full_percent=read_pressure(proc, ("memory",))["memory"].full_10s,
             temperatures=temperatures,
             throttled=slowed.active,
             throttled_by=slowed.by,
-            batteries={
-                name: self._battery(files, bounds.supply)
-                for name, bounds in self.batteries.items()
-                if bounds.supply is not None
-            },
+            batteries=gauges,
         )
+
+    def _files(self) -> SysFiles:
+        return SysFiles(self.root, self.clock, max_ms=LOOK_MS)
+
+    def _batteries(self, files: SysFiles) -> dict[str, BatteryReading | None]:
+        return {
+            name: self._battery(files, bounds.supply)
+            for name, bounds in self.batteries.items()
+            if bounds.supply is not None
+        }
 
     def _find(self, files: SysFiles, now_ns: int) -> None:
         found = find_sensors(files)

@@ -105,13 +105,13 @@ def test_one_whose_voltage_recovers_is_no_longer_low() -> None:
     assert judge({"main": reading(None, 24.0)}, memory=memory, low_volts=22, critical_volts=21)[0] == set()
 
 
-def frozen_after(seconds: list[tuple[float, BatteryReading | None]]) -> set[Condition]:
+def frozen_after(seconds: list[tuple[float, BatteryReading | None]], **bounds: Any) -> set[Condition]:
     memory: dict[str, BatteryMemory] = {}
     found: set[Condition] = set()
     for at_s, one in seconds:
         now_ns = NOW + round(at_s * NS_PER_S)
         fresh = None if one is None else BatteryReading(now_ns, one.charge, one.volts, one.draining, one.raw)
-        found, memory = judge({"main": fresh}, memory=memory, now_ns=now_ns, frozen_after=60)
+        found, memory = judge({"main": fresh}, memory=memory, now_ns=now_ns, **bounds)
     return found
 
 
@@ -133,4 +133,19 @@ def frozen_after(seconds: list[tuple[float, BatteryReading | None]]) -> set[Cond
 def test_a_reading_that_repeats_while_it_drains_is_frozen(
     story: list[tuple[float, BatteryReading | None]], expected: set[Condition]
 ) -> None:
-    assert frozen_after(story) == expected
+    assert frozen_after(story, frozen_after=60) == expected
+
+
+@pytest.mark.parametrize(
+    ("volts", "after_s", "expected"),
+    [
+        (24.0, 300, set()),
+        (24.0, 301, {C.BATTERY_FROZEN}),
+        (None, 900, set()),
+        (None, 901, {C.BATTERY_FROZEN}),
+    ],
+)
+def test_a_gauge_without_a_voltage_is_given_the_time_of_a_step(
+    volts: float | None, after_s: float, expected: set[Condition]
+) -> None:
+    assert frozen_after([(0, reading(0.8, volts)), (after_s, reading(0.8, volts))]) == expected

@@ -109,6 +109,7 @@ def test_a_slow_sensor_takes_no_more_than_its_time(tmp_path: Path) -> None:
     sample = HostSampler(clock, {"state": tmp_path}, {}, tmp_path).look()
     assert clock.now_ns - before_ns < NS_PER_S
     assert not any(zone.celsius.known for zone in sample.temperatures.values())
+    assert sample.memory.available_bytes.known
     assert sample.disks["state"].free_bytes.known
 
 
