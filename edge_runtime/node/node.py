@@ -19,6 +19,7 @@ from edge_runtime.node.watch import (
     SourceLook,
     Watch,
     camera_deadline_ns,
+    can_move,
     perception_longest_ms,
 )
 from edge_runtime.perception.pipeline import (
@@ -174,7 +175,8 @@ class Node:
 
     def _look(self, desk: CameraDesk) -> SourceLook:
         status = desk.runner.status()
-        return SourceLook(status.state, self._drops(desk, status.drops).get(DropCause.TOO_OLD.value, 0))
+        too_old = self._drops(desk, status.drops).get(DropCause.TOO_OLD.value, 0)
+        return SourceLook(status.state, too_old, status.last_capture_ns)
 
     # ---- seen from outside
 
@@ -287,6 +289,7 @@ class Node:
                 live=runner.live,
                 max_age_ns=runner.max_age_ns or 0,
                 deadline_ns=camera_deadline_ns(config, config.cameras[name]),
+                relied_on=can_move(config),
             )
             for name, runner in self._runners.items()
         }

@@ -84,12 +84,17 @@ def perception_longest_ms(config: NodeConfig) -> int:
         for camera in config.cameras.values()
         if (age_ns := _live_max_age_ns(camera)) is not None
     ]
-    if config.guard is None or config.guard.profile is None or not ages_ms:
+    if not can_move(config) or not ages_ms:
         return STILL_LONGEST_MS
     if config.device.profile is not None:
         ages_ms.append(int(config.device.profile.response_deadline_ms))
     tick_ms = int(TICK_S * 1000)
     return tick_ms + min(max(_LEAST_MS, min(ages_ms)), STILL_LONGEST_MS - tick_ms)
+
+
+def can_move(config: NodeConfig) -> bool:
+    """Whether the configuration is that of a body of which a profile says how it moves."""
+    return config.guard is not None and config.guard.profile is not None
 
 
 def camera_deadline_ns(config: NodeConfig, camera: CameraConfig) -> int:
@@ -120,10 +125,12 @@ class SourceLook:
     Attributes:
         state: of it.
         too_old: frames so far that were dropped for their age.
+        newest_ns: when its newest frame was captured; None before the first.
     """
 
     state: SourceState
     too_old: int
+    newest_ns: int | None = None
 
 
 class CameraWatch:
@@ -133,6 +140,8 @@ class CameraWatch:
         live: it does not wait for us. A recording never stalls and its frames are never too old.
         max_age_ns: of a live frame when it is evaluated.
         deadline_ns: from capture to the end of its rules.
+        relied_on: a body moves by what it shows, so the newest frame may never be older than `max_age_ns`; on a
+            device that cannot move, the time from frame to frame is its own.
 
     Attributes:
         looked: whether anything is known of it.
@@ -141,8 +150,9 @@ class CameraWatch:
         newest_capture_ns: of the frames that were evaluated; None before the first.
     """
 
-    def __init__(self, *, live: bool, max_age_ns: int, deadline_ns: int) -> None:
+    def __init__(self, *, live: bool, max_age_ns: int, deadline_ns: int, relied_on: bool = False) -> None:
         self.live = live
+        self._relied_on = live and relied_on
         self.looked = self.over = False
         self.tripped = 0
         self.newest_capture_ns: int | None = None
@@ -163,7 +173,7 @@ class CameraWatch:
         self.looked = True
         self.newest_capture_ns = outcome.frame.capture_ns
         reason = outcome.reason if isinstance(outcome, NotEvaluated) else None
-        mask = self.tripped & (_STALLED | _INFERENCE | _NOT_FINITE | _EVENT)
+        mask = self.tripped & (_INFERENCE | _NOT_FINITE | _EVENT)
         if self.live and age_ns > self._max_age_ns:
             mask |= _LATE
         if reason in _NO_PICTURE:
@@ -194,12 +204,22 @@ class CameraWatch:
         self.over = source.state.final
         dropped, self._too_old = source.too_old > self._too_old, source.too_old
         if self.live:
-            self.tripped = self.tripped | _STALLED if silent else self.tripped & ~_STALLED
-            waits = oldest_at_work_ns is not None and now_ns - oldest_at_work_ns > self._max_age_ns
+            blind = (
+                self._relied_on
+                and self.newest_capture_ns is not None
+                and self._old(self.newest_capture_ns, now_ns)
+            )
+            unfed = source.newest_ns is None or self._old(source.newest_ns, now_ns)
+            stalled = silent or (blind and unfed)
+            self.tripped = self.tripped | _STALLED if stalled else self.tripped & ~_STALLED
+            waits = oldest_at_work_ns is not None and self._old(oldest_at_work_ns, now_ns)
             # a frame that is evaluated in time clears it, nothing else
-            self.tripped |= _LATE if dropped or waits else 0
+            self.tripped |= _LATE if dropped or waits or (blind and not unfed) else 0
         if now_ns >= self._event_until_ns:
             self.tripped &= ~_EVENT
+
+    def _old(self, capture_ns: int, now_ns: int) -> bool:
+        return now_ns - capture_ns > self._max_age_ns
 
 
 class Watch:

@@ -160,6 +160,29 @@ def test_a_frame_that_a_thread_has_been_at_for_too_long_is_late() -> None:
     assert holds(watch) == {C.SOURCE_LATE}
 
 
+@pytest.mark.parametrize(
+    ("relied_on", "live", "evaluated_ms", "newest_ms", "expected"),
+    [
+        (True, True, 500, 500, set()),
+        (True, True, 499, 499, {C.SOURCE_STALLED}),
+        (True, True, 499, 999, {C.SOURCE_LATE}),  # it gives frames, and none of them is evaluated
+        (True, False, 0, 0, set()),
+        (False, True, 0, 0, set()),
+    ],
+)
+def test_a_body_moves_by_no_frame_that_is_older_than_one_may_be(
+    relied_on: bool, live: bool, evaluated_ms: int, newest_ms: int, expected: set[Condition]
+) -> None:
+    watch = CameraWatch(live=live, max_age_ns=500 * MS, deadline_ns=10_000 * MS, relied_on=relied_on)
+    watch.look(RUNNING, None, 0)
+    assert holds(watch) == set()
+    watch.took(seen(evaluated_ms * MS), 10 * MS, [], 0)
+    watch.look(SourceLook(SourceState.RUNNING, 0, newest_ms * MS), None, 1000 * MS)
+    assert holds(watch) == expected
+    watch.took(seen(1000 * MS), 10 * MS, [], 0)
+    assert holds(watch) == set()
+
+
 def test_a_late_event_holds_for_two_seconds() -> None:
     watch = camera_watch()
     late: EventRecord = event_record(late=True)
@@ -361,6 +384,16 @@ def test_a_camera_that_falls_silent_is_stalled(start: Start) -> None:
         run.until_evaluated()
         run.until(lambda: C.SOURCE_STALLED in run.tripped, "a stall")
         assert run.beats_within(0.5) > 3
+
+
+def test_a_body_that_moves_does_not_wait_for_its_camera_to_be_torn_down(start: Start) -> None:
+    source = {**YARD, "dead_after": 10, "stall_after": 60.0, "max_age": 0.3}
+    moving = {"profile": "read by the guard"}
+    with start({"yard": {"source": source}, "well": {"source": YARD}}, guard=moving) as run:
+        run.until_evaluated()
+        run.until(lambda: run.tripped == {C.SOURCE_STALLED}, "blindness")
+        assert run.beat is not None
+        assert run.node.snapshot().cameras["yard"].state == "running"
 
 
 def test_a_camera_that_shows_nothing_is_dark(start: Start) -> None:
