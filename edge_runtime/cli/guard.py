@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edge_runtime.cli.state_option import Json, State
+from edge_runtime.cli.state_option import Json, State, repeated
 
 if TYPE_CHECKING:
     from edge_runtime.cli.guard_orders import Guard
@@ -193,7 +193,7 @@ def reset(
     if held is None:
         raise Refused(f"nothing is latched: the state is {status['state']}")
     if taken_by(held, status["state"]) is not Clears.RESET_AND_ACK:
-        raise Refused(f"latch {held['id']} needs no reset: {steps_out(status)[0]}")
+        raise Refused(f"latch {held['id']} needs no reset: {steps_out(status, repeated(state))[0]}")
     if latch is None:
         if not sys.stdin.isatty():
             raise ConfigError("name the latch with --latch ID, or answer at a terminal")
@@ -206,7 +206,7 @@ def reset(
     after = guard.order("reset")
     if after["latch"] is None or after["latch"]["id"] != held["id"]:
         raise Refused("something else is latched by now; look at edge-runtime status")
-    typer.echo(f"reset; next: {steps_out(after)[1]}")
+    typer.echo(f"reset; next: {steps_out(after, repeated(state))[1]}")
 
 
 @app.command()
@@ -326,7 +326,7 @@ def _present(record: dict[str, str], latch: str | None, state: Path | None) -> N
     if after["latch"] is not None:
         why = "; ".join(meanings(after["latch"]["causes"]))
         raise Refused(f"it latched again, {after['latch']['id']}: {why}")
-    typer.echo(after["state"] + "".join(f"; next: {step}" for step in steps_out(after)))
+    typer.echo(after["state"] + "".join(f"; next: {step}" for step in steps_out(after, repeated(state))))
     if after["state"] == "RECOVERY":
         waits = ", ".join([*after["not_evaluated"], *after["tripped"]]) or "the time to settle"
         typer.echo(f"it still waits for {waits}")

@@ -30,3 +30,15 @@ def existing_state(option: Path | None) -> "StateDirectory":
     if not state.path.is_dir():
         raise ConfigError(f"there is no state directory {state.path}; name it with --state")
     return state
+
+
+def repeated(option: Path | None) -> str:
+    """The option as a proposed command needs it too; empty where it was not typed."""
+    import os
+    import shlex
+
+    from edge_runtime.state import ENVIRONMENT
+
+    if option is None or str(option) == os.environ.get(ENVIRONMENT):
+        return ""
+    return f" --state {shlex.quote(str(option))}"

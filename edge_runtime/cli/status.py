@@ -1,13 +1,12 @@
 """`edge-runtime status`: whether the device may move, why not, and how everything about it is."""
 
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edge_runtime.cli.state_option import Json, State, existing_state
+from edge_runtime.cli.state_option import Json, State, existing_state, repeated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +61,7 @@ def _watch(console: "Console", where: "StateDirectory", clock: "Clock", option: 
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                lines = fitted(status_lines(found, _typed(option)), console.height)
+                lines = fitted(status_lines(found, repeated(option)), console.height)
                 live.update(Group(*lines), refresh=True)
                 time.sleep(PERIOD_S)
                 found = gather(where, clock)
@@ -74,10 +73,5 @@ def _watch(console: "Console", where: "StateDirectory", clock: "Clock", option: 
 def _print(console: "Console", found: "DeviceStatus", option: Path | None) -> None:
     from edge_runtime.cli.status_screen import status_lines
 
-    for line in status_lines(found, _typed(option)):
+    for line in status_lines(found, repeated(option)):
         console.print(line, soft_wrap=True)
-
-
-def _typed(option: Path | None) -> str:
-    """The option that was given, as the proposed commands need it too."""
-    return "" if option is None else f" --state {shlex.quote(str(option))}"

@@ -92,7 +92,7 @@ def _state(guard: Mapping[str, Any], option: str) -> Iterator[Text]:
         if state in _WAITS:
             yield from _row("", [_WAITS[state]])
     for step in steps_out(guard, option):
-        yield Text(f"  {step}", style="bold", no_wrap=True)  # never broken: it is to be copied
+        yield from (Text(line, style="bold") for line in _command(step))
     states = tuple(STATE_STYLES)
     for sentence in guard["sentences"]:
         if not sentence.startswith(states):  # changes are below, and what is latched is above
@@ -101,6 +101,14 @@ def _state(guard: Mapping[str, Any], option: str) -> Iterator[Text]:
         why = f" ({', '.join(_few(change['causes']))})" if change["causes"] else ""
         text = f"{waited(change['ago_ms'])} ago {change['before']} → {change['state']}{why}"
         yield from _row("" if number else "changes", [textwrap.shorten(text, WIDTH - _LABEL)], "dim")
+
+
+def _command(step: str) -> list[str]:
+    """A command to be copied: where it is too long for the screen, its last option stands on a line of its own."""
+    head, option, place = step.rpartition(" --state ")
+    if len(step) + 2 <= WIDTH or not option:
+        return [f"  {step}"]
+    return [f"  {head} \\", f"     {option}{place}"]
 
 
 def _few(names: list[str]) -> list[str]:

@@ -106,7 +106,10 @@ def test_a_latch_is_left_by_who_names_and_signs_it(
     assert guard.status()["state"] == "SAFE"
     good = ack("--latch", latch, "--key", key[0], "--note", "looked at it")
     assert (good.code, good.err) == (0, "")
-    assert good.out == f"latch {latch} is acknowledged by ann\nSTANDBY; next: edge-runtime guard arm\n"
+    assert (
+        good.out
+        == f"latch {latch} is acknowledged by ann\nSTANDBY; next: edge-runtime guard arm --state {state.path}\n"
+    )
     assert guard.status()["state"] == "STANDBY"
     again = ack("--latch", latch, "--key", key[0])
     assert (again.code, again.err) == (1, "error: nothing is latched: the state is STANDBY\n")
@@ -166,7 +169,10 @@ def test_a_lockout_is_reset_by_who_names_it_first(
         assert (wrong.code, wrong.err) == (1, f"error: 123 is not what is latched; that is {latch}\n")
         done = cli("guard", "reset", "--latch", latch, *place)
         assert done.code == 0
-        assert done.out == f"reset; next: edge-runtime guard ack --latch {latch} --key FILE\n"
+        assert (
+            done.out
+            == f"reset; next: edge-runtime guard ack --latch {latch} --key FILE --state {state.path}\n"
+        )
         moving = cli("guard", "ack", "--latch", latch, "--key", key[0], *place)
         assert (moving.code, "standstill is not confirmed" in moving.err) == (1, True)
         with standing_still(guard):

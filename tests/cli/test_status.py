@@ -13,6 +13,7 @@ import pytest
 from rich.text import Text
 
 from edge_runtime.cli.guard_orders import steps_out, waited
+from edge_runtime.cli.state_option import repeated
 from edge_runtime.cli.status_screen import exit_word, fitted, status_lines
 from edge_runtime.cli.status_sources import DeviceStatus, gather
 from edge_runtime.clock import SystemClock
@@ -49,8 +50,8 @@ def test_the_screen_says_whether_it_may_move_and_what_to_type(cli: Cli, device: 
     lines = stands_by.out.splitlines()
     assert lines[0].startswith(" STANDBY   for ")
     assert "nothing may move" in lines[0]
-    assert f"  edge-runtime guard arm {option}" in lines
-    assert max(len(line) for line in lines if "edge-runtime guard" not in line) <= 80
+    assert "edge-runtime guard arm" in lines[2]
+    assert max(len(line) for line in lines if "--state" not in line) <= 80
     guard.arm()
     moves = cli("status", "--once", "--state", state.path)
     assert moves.code == 0
@@ -62,12 +63,11 @@ def test_the_screen_says_whether_it_may_move_and_what_to_type(cli: Cli, device: 
     latch = guard.reach("SAFE")["latch"]["id"]
     stopped = cli("status", "--state", state.path)
     assert stopped.code == 3
-    assert stopped.out.splitlines()[:5] == [
-        stopped.out.splitlines()[0],
-        "             a worker process ended (worker_dead)",
-        stopped.out.splitlines()[2],
-        f"  edge-runtime guard ack --latch {latch} --key FILE {option}",
-        f"  edge-runtime guard arm {option}",
+    lines = stopped.out.splitlines()
+    assert lines[1] == "             a worker process ended (worker_dead)"
+    assert lines[3:5] == [
+        f"  edge-runtime guard ack --latch {latch} --key FILE \\",
+        f"      {option}",
     ]
     assert stopped.out.startswith(" SAFE   for ")
     assert "SIGKILL" in stopped.out
@@ -241,6 +241,23 @@ def test_many_causes_are_counted(tmp_path: Path) -> None:
     )
     assert "worker_dead, worker_hung," in "\n".join(lines)
     assert "moves again by itself once all has been well for a while" in lines
+
+
+def test_a_command_that_is_too_long_can_be_copied_all_the_same(tmp_path: Path) -> None:
+    standing_by = full(tmp_path, state="STANDBY", permit=False)
+    short = [line.plain for line in status_lines(standing_by, " --state /s")]
+    assert "  edge-runtime guard arm --state /s" in short
+    place = "/var/lib/" + "x" * 60
+    long = [line.plain for line in status_lines(standing_by, f" --state {place}")]
+    at = long.index("  edge-runtime guard arm \\")
+    assert long[at + 1] == f"      --state {place}"
+    assert "  edge-runtime guard arm" in [line.plain for line in status_lines(standing_by)]
+
+
+def test_the_state_directory_of_the_environment_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGE_RUNTIME_STATE", "/var/lib/one")
+    assert repeated(None) == repeated(Path("/var/lib/one")) == ""
+    assert repeated(Path("/var/lib/two of them")) == " --state '/var/lib/two of them'"
 
 
 def test_a_low_terminal_says_how_much_it_does_not_show() -> None:
