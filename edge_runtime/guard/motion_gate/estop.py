@@ -23,7 +23,13 @@ _MOST_READS = 8  # of one input in one look; what is left waits for the next
 
 
 class Input(ABC):
-    """One channel."""
+    """One channel.
+
+    Attributes:
+        heard: it has said something, whatever that was, since the start.
+    """
+
+    heard = False
 
     @abstractmethod
     def released(self, now_ns: int) -> bool:
@@ -57,10 +63,12 @@ class FileInput(Input):
             elif not self._is_current():
                 self.close()
                 return False  # replaced: the next look opens the new one
-            return os.pread(self._fd, _MOST_BYTES, 0).strip() == _RELEASED
+            said = os.pread(self._fd, _MOST_BYTES, 0).strip()
         except OSError:
             self.close()
             return False
+        self.heard = self.heard or bool(said)
+        return said == _RELEASED
 
     def fileno(self) -> int | None:
         """None: it is looked at now and then."""
@@ -107,6 +115,7 @@ class DescriptorInput(Input):
             if not came:  # whoever held the other end is gone, and nothing can be said for the stop any more
                 self.close()
                 return False
+            self.heard = True
             self._last = came.strip()[-1:] or self._last
         return False  # it talks faster than it can be listened to
 
@@ -150,6 +159,7 @@ class DatagramInput(Input):
                 said = self._socket.recv(_MOST_BYTES)
             except BlockingIOError:
                 return self._said_ns is not None and now_ns - self._said_ns <= self._fresh_ns
+            self.heard = True
             if said.strip() != _RELEASED:
                 self._said_ns = None
                 return False
@@ -174,10 +184,15 @@ class EmergencyStop:
     Args:
         inputs: the channels.
         debounce_ns: how long a released one has to say so.
+
+    Attributes:
+        known: each channel has said whether it is pressed, and a released one for long enough. Until then nobody
+            can say that somebody pressed it: nothing may move, and nothing latches. From then on silence is a press.
     """
 
     def __init__(self, inputs: Sequence[Input], debounce_ns: int = DEBOUNCE_NS) -> None:
         self._inputs, self._debounce_ns = tuple(inputs), debounce_ns
+        self.known = not self._inputs
         self._since: list[int | None] = [None] * len(self._inputs)
 
     def look(self, now_ns: int) -> Stop:
@@ -189,6 +204,10 @@ class EmergencyStop:
             elif self._since[at] is None:
                 self._since[at] = now_ns
         settled = [since is not None and now_ns - since >= self._debounce_ns for since in self._since]
+        self.known = self.known or all(
+            channel.heard and (sure or not released)
+            for channel, sure, released in zip(self._inputs, settled, said, strict=True)
+        )
         return Stop(pressed=not all(settled), disagree=any(said) and not all(said))
 
     def filenos(self) -> list[int]:

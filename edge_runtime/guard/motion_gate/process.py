@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from edge_runtime.errors import ConfigError
+from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.lease import Lease, LeaseReader
 from edge_runtime.guard.motion_gate.approvals import NotAnApproval, Record
 from edge_runtime.guard.motion_gate.estop import EmergencyStop, readable
@@ -43,6 +44,7 @@ DEADLINE_NS = 300_000_000
 SAFE_TRIES_NS = 1_000_000_000
 """For so long it tries to send a safe value that the output does not take."""
 
+_OF_THE_STOP = Condition.ESTOP.mask | Condition.ESTOP_DISAGREES.mask
 _SUCCESSOR_NS = 1_000_000_000
 _STATUS = b'{"status":true}'
 _NS_PER_S = 1_000_000_000
@@ -126,7 +128,7 @@ class MotionGate:
                 "closed" if self._judge.closed else "open",
                 self._newest_ns,
                 now_ns + DEADLINE_NS,
-                EVALUATED,
+                EVALUATED if self._stop_input.known else EVALUATED & ~_OF_THE_STOP,
                 self._judge.tripped(self._stop),
             )
 

@@ -215,6 +215,41 @@ def test_any_channel_presses_and_different_ones_disagree() -> None:
     assert second.closed
 
 
+def test_what_no_channel_has_said_yet_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "value"
+    stop = EmergencyStop([FileInput(path)])
+    assert stop.look(0) == Stop(pressed=True)
+    assert not stop.known  # not there: nobody has pressed it, and nothing may move
+    path.write_text("0")
+    assert stop.look(MS) == Stop(pressed=True)
+    assert not stop.known  # released for too short a time to be sure
+    assert stop.look(MS + DEBOUNCE_NS) == Stop(pressed=False)
+    assert stop.known
+    path.unlink()
+    assert stop.look(2 * DEBOUNCE_NS) == Stop(pressed=True)
+    assert stop.known  # from now on silence is a press
+    stop.close()
+
+
+def test_a_press_is_known_at_once(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    heard = DatagramInput(tmp_path / "estop", MS)
+    stop = EmergencyStop([DescriptorInput(reading), heard])
+    os.write(writing, b"1")
+    assert stop.look(0).pressed
+    assert not stop.known  # the other has not spoken
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as adapter:
+        adapter.sendto(b"1", str(tmp_path / "estop"))
+    assert stop.look(1).pressed
+    assert stop.known
+    os.close(writing)
+    stop.close()
+
+
+def test_without_channels_all_is_known() -> None:
+    assert EmergencyStop([]).known
+
+
 def test_descriptors_to_wait_for() -> None:
     reading, writing = os.pipe()
     stop = EmergencyStop([Said(), DescriptorInput(reading)])
