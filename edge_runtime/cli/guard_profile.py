@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-from edge_runtime.config import load_config
-from edge_runtime.config.body_file import read_body_file
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.still import STILL
-from edge_runtime.node.guarding import body_profile
 
 
 def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
@@ -27,6 +24,9 @@ def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
     if profile is not None and config is not None:
         raise ConfigError("give --profile or --config, not both")
     if config is not None:
+        from edge_runtime.config import load_config
+        from edge_runtime.node.guarding import body_profile
+
         loaded = load_config(config)
         named = None if loaded.config.guard is None else loaded.config.guard.profile
         if named is None:
@@ -34,6 +34,8 @@ def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
         profile = loaded.resolve(named)
     if profile is None:
         return from_json(STILL)
+    from edge_runtime.config.body_file import read_body_file
+
     try:
         return from_json(read_body_file(profile))
     except ConfigError as error:
