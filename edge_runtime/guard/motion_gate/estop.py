@@ -187,7 +187,7 @@ class EmergencyStop:
 
     Attributes:
         known: each channel has said whether it is pressed, and a released one for long enough. Until then nobody
-            can say that somebody pressed it: nothing may move, and nothing latches. From then on silence is a press.
+            can say that somebody pressed it: nothing may move, nothing latches. From then on silence is a press.
     """
 
     def __init__(self, inputs: Sequence[Input], debounce_ns: int = DEBOUNCE_NS) -> None:
