@@ -41,7 +41,7 @@ LONGEST_NS = 250_000_000
 """It looks at everything at least this often."""
 
 ALERT_NS = 10_000_000
-"""It looks this often while something is on its way to count, or to be clear."""
+"""It looks this often while something is on its way to count, or to be clear, on a body that may move."""
 
 _NS_PER_S = 1_000_000_000
 
@@ -76,6 +76,10 @@ class Guard:
         self._manager = ServiceManager(environment)
         self._hardware = None if settings.hardware is None else HardwareWatchdog(*settings.hardware)
         self._latch = LatchFile(settings.directory / LATCH_FILE)
+        # Three renewals may fail. Where nothing can move there is no hurry: 100 turns a second cost 2 % of a core.
+        quarter_ns = settings.profile.lease_ns // 4
+        self._renewal_ns = quarter_ns if settings.arms_itself else min(RENEWAL_NS, quarter_ns)
+        self._alert_ns = LONGEST_NS if settings.arms_itself else ALERT_NS
         compiled = settings.configuration
         self._configuration = None if compiled is None else Configuration(*compiled)
         # A signal that comes before the guard sleeps has to wake it too: select(2) goes on after a handler.
@@ -274,9 +278,9 @@ class Guard:
         memory = self._memory
         times = [now_ns + LONGEST_NS]
         if memory.timers or memory.state in PROVING or self._ending:
-            times.append(now_ns + ALERT_NS)
+            times.append(now_ns + self._alert_ns)
         if self._outputs.permit:
-            times.append(max(now_ns, self._renewed_ns + RENEWAL_NS))
+            times.append(max(now_ns, self._renewed_ns + self._renewal_ns))
         if self._manager.period_ns is not None:
             times.append(now_ns + self._manager.period_ns // 2)
         due = [at_ns for at_ns in (self._table.due_ns(), self._desk.due_ns) if at_ns is not None]
@@ -310,7 +314,7 @@ class Guard:
             "lease_ms": max(0, lease_left_ns) // 1_000_000 if outputs.permit else 0,
             "lease": {
                 "length_ms": profile.lease_ns // 1_000_000,
-                "renewal_ms": RENEWAL_NS // 1_000_000,
+                "renewal_ms": self._renewal_ns // 1_000_000,
                 "late_ms": profile.late_ns // 1_000_000,
             },
             "tripped": words(self._looked.tripped),

@@ -57,6 +57,8 @@ def still_body(*, delivers: bool = True, batteries: bool = False) -> dict[str, A
         # Two modes with the same limits: DEGRADED is a state that is seen, and left again.
         "modes": {"watching": {"limits": "none", "slower": "impaired"}, "impaired": {"limits": "none"}},
         "conditions": conditions,
+        # Longer than what nobody evaluated yet takes to be clear: otherwise each start would end in DEGRADED first.
+        "settle_ms": 5_500,
         # No lease opens anything here, so that lateness matters only where it shows that the machine is stuck.
         "late_ms": 200,
         "paused_ms": 2_000,

@@ -23,6 +23,14 @@ PROFILES = [
 ]
 
 
+def armed() -> Guard:
+    guard = Guard(PROFILES[0]).run(8_000, every_ms=500)
+    assert guard.state() is S.STANDBY
+    guard.arm()
+    assert guard.state() is S.NOMINAL
+    return guard
+
+
 def test_it_is_safe_without_a_real_time_schedule_too_and_can_be_written_down() -> None:
     for profile in PROFILES:
         assert check(profile, realtime=False) == []
@@ -64,7 +72,7 @@ def test_no_combination_of_conditions_latches_it_and_well_seconds_lead_to_nomina
     found = next(one for one in PROFILES if one is profile)
     now_ns = 10_000 * MS
     memory, out = start(now_ns, boot_id=BOOT, nonce=NONCE, found=Record(None, (), BOOT), profile=found)
-    well = [(0, 0, 1_000, 0, False)] * 20
+    well = [(0, 0, 1_000, 0, False)] * 30
     for tripped, unknown, gap_ms, late_ms, disarm in [*turns, *well]:
         now_ns += gap_ms * MS
         inputs = Inputs(
@@ -84,8 +92,17 @@ def test_no_combination_of_conditions_latches_it_and_well_seconds_lead_to_nomina
     assert (memory.state, memory.mode.name) == (S.NOMINAL, "watching")
 
 
+def test_a_start_ends_in_nominal_and_not_in_degraded_first() -> None:
+    guard = Guard(PROFILES[0])
+    guard.run(20_000, every_ms=100, unknown=tuple(conditions_in(PROFILES[0].counted)))
+    assert guard.state() is S.INIT
+    for _ in range(80):
+        guard.tick(ms=100, arm_ns=guard.now_ns + 100 * MS)
+    assert [change.after for change in guard.changes] == [S.INIT, S.STANDBY, S.NOMINAL]
+
+
 def test_a_camera_that_flaps_all_night_is_degraded_again_and_again_and_well_in_the_morning() -> None:
-    guard = Guard(PROFILES[0]).armed()
+    guard = armed()
     for _ in range(100):
         guard.run(1_000, C.SOURCE_STALLED, every_ms=100)
         assert (guard.state(), guard.out.limits) == (S.DEGRADED, "none")
@@ -97,11 +114,11 @@ def test_a_worker_that_hangs_is_killed_here_as_well_and_one_that_cannot_be_kille
     None
 ):
     for condition in conditions_in(KILLING):
-        guard = Guard(PROFILES[0]).armed()
+        guard = armed()
         assert guard.tick(condition, suspects=("perception",)).kills == ("perception",)
         assert guard.state() is S.DEGRADED
     for condition in conditions_in(REBOOTING):
-        assert not Guard(PROFILES[0]).armed().tick(condition).feed
+        assert not armed().tick(condition).feed
 
 
 def test_it_is_explained() -> None:
