@@ -90,7 +90,8 @@ def ask(path: Path, request: Mapping[str, object], wait_s: float = 2.0) -> dict[
             raise NoGuard(f"the guard at {path} does not answer; it may be stopped or too busy") from None
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise NoGuard(f"no guard answers at {path}: {why}; is the runtime running?") from None
+            hint = "be its user" if isinstance(error, PermissionError) else "is the runtime running?"
+            raise NoGuard(f"no guard answers at {path}: {why}; {hint}") from None
     if not isinstance(found, dict):
         raise NoGuard(f"what answers at {path} is no guard")
     return found

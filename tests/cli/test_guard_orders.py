@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from edge_runtime.cli.guard_orders import asked_status
+from edge_runtime.guard.client import NoGuard
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.state import StateDirectory
 from tests.rigs.guard_bodies import altered
@@ -225,6 +227,20 @@ def test_without_a_guard_every_order_is_refused_in_a_sentence(
         2,
         f"error: there is no state directory {tmp_path / 'none'}; name it with --state\n",
     )
+
+
+def test_a_guard_of_another_user_is_said_to_be_one(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state").ensure()
+    state.path.chmod(0)
+    user = os.geteuid()
+    try:
+        if user == 0:  # who may enter any folder
+            os.seteuid(65534)
+        with pytest.raises(NoGuard, match="Permission denied; be its user$"):
+            asked_status(state.guard_socket)
+    finally:
+        os.seteuid(user)
+        state.path.chmod(0o700)
 
 
 def test_a_key_is_read_by_its_owner_alone_and_never_overwritten(cli: Cli, tmp_path: Path) -> None:
