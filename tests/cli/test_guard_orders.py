@@ -236,7 +236,7 @@ def test_a_guard_of_another_user_is_said_to_be_one(tmp_path: Path) -> None:
     try:
         if user == 0:  # who may enter any folder
             os.seteuid(65534)
-        with pytest.raises(NoGuard, match="Permission denied; be its user$"):
+        with pytest.raises(NoGuard, match=r"Permission denied; be its user$"):
             asked_status(state.guard_socket)
     finally:
         os.seteuid(user)
