@@ -233,9 +233,11 @@ def test_a_worker_that_always_ends_locks_out_and_is_tried_again_all_the_same(
     [("done", "0", 0), ("done", "2", 2), ("always", "9", 9), ("always", "-11", 139)],
 )
 def test_an_end_that_is_the_runs_ends_all_others_and_gives_its_code(
-    ends: str, code: str, left: int, make: Callable[..., GuardProcess]
+    ends: str, code: str, left: int, tmp_path: Path, make: Callable[..., GuardProcess]
 ) -> None:
-    guard = make()
+    guard, watchdog = make(), tmp_path / "watchdog"
+    watchdog.touch()
+    guard.changes = {"hardware_watchdog": {"path": str(watchdog), "timeout_s": 30}}
     done = "import os, sys; c = int(sys.argv[1]); os.kill(os.getpid(), -c) if c < 0 else sys.exit(c)"
     guard.rows.append(
         worker_row("cameras")
@@ -244,6 +246,7 @@ def test_an_end_that_is_the_runs_ends_all_others_and_gives_its_code(
     guard.process = launch(guard.settings(), stderr=subprocess.PIPE)
     assert guard.process.wait(60) == left
     guard.close()
+    assert watchdog.read_bytes().endswith(b"V") is (left in (0, 2)), "one that crashed leaves it counting"
     # What was done latched nothing; what died did.
     again = make()
     with guarded(again):
