@@ -9,7 +9,7 @@ from edge_runtime.errors import ConfigError
 from edge_runtime.guard.page import MAX_SLOTS
 from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.refusals import check
-from edge_runtime.guard.strict_json import JsonObject, read_settings, strict_json
+from edge_runtime.guard.strict_json import JsonObject, read_settings, settings_in
 
 LARGEST_SETTINGS = 1 << 18
 """Bytes of JSON."""
@@ -116,12 +116,7 @@ def parse(data: bytes) -> Settings:
     Raises:
         ConfigError: naming the first place that cannot be used.
     """
-    if len(data) > LARGEST_SETTINGS:
-        raise ConfigError(f"settings: longer than {LARGEST_SETTINGS} bytes")
-    try:
-        top = JsonObject(strict_json(data), "settings")
-    except ValueError as error:
-        raise ConfigError(f"settings: not JSON: {error}") from None
+    top = settings_in(data, LARGEST_SETTINGS)
     device, directory = top.text("device", 128), Path(top.text("directory", 4096))
     control = Path(top.text("control", 4096))
     profile = from_json(top.take("profile"))

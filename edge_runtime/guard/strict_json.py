@@ -40,6 +40,21 @@ def read_settings(fd: int, largest: int) -> bytes:
         raise ConfigError(f"descriptor {fd}: the settings cannot be read: {error.strerror}") from None
 
 
+def settings_in(data: bytes, largest: int) -> "JsonObject":
+    """The one JSON object that a process was handed.
+
+    Raises:
+        ConfigError: it is too long, not JSON, or not an object.
+    """
+    if len(data) > largest:
+        raise ConfigError(f"settings: longer than {largest} bytes")
+    try:
+        value = strict_json(data)
+    except ValueError as error:
+        raise ConfigError(f"settings: not JSON: {error}") from None
+    return JsonObject(value, "settings")
+
+
 def finite(value: object) -> float | None:
     """A finite double from what JSON gave; None if it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

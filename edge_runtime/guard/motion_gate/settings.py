@@ -18,7 +18,7 @@ from edge_runtime.guard.motion_gate.limits import (
 )
 from edge_runtime.guard.motion_gate.proposals import MOST_AXES
 from edge_runtime.guard.motion_gate.verification import Approvers
-from edge_runtime.guard.strict_json import JsonObject, finite, read_settings, strict_json
+from edge_runtime.guard.strict_json import JsonObject, finite, read_settings, settings_in
 
 LARGEST_SETTINGS = 1 << 16
 """Bytes of JSON."""
@@ -104,13 +104,7 @@ def parse(data: bytes) -> Settings:
     Raises:
         ConfigError: naming the first place that cannot be used.
     """
-    if len(data) > LARGEST_SETTINGS:
-        raise ConfigError(f"settings: longer than {LARGEST_SETTINGS} bytes")
-    try:
-        value = strict_json(data)
-    except ValueError as error:
-        raise ConfigError(f"settings: not JSON: {error}") from None
-    top = JsonObject(value, "settings")
+    top = settings_in(data, LARGEST_SETTINGS)
     device, listen = top.text("device", 128), _socket_path(top, "listen")
     profile = profile_of(top.take("profile"))
     output = _output(JsonObject(top.take("output"), "output"))
