@@ -17,6 +17,7 @@ from edge_runtime.health.governor import LADDER, GovernorSettings, Level, Therma
 from edge_runtime.health.heat import thermal_reading
 from edge_runtime.health.sustained import SustainedRate, shortest_deadline_s, sustained_rate
 from edge_runtime.node.snapshot import HeatSnapshot
+from edge_runtime.perception.pipeline import StageTimes
 from edge_runtime.telemetry import get_logger
 
 PERIOD_S = 1.0
@@ -24,6 +25,7 @@ WINDOW_S = 60.0
 """Length of a window of the sustained rate."""
 
 _MOST_WINDOWS = 60
+_REST = ("decode", "preprocess", "postprocess", "track", "rules")
 _LOWEST_C, _HIGHEST_C = 40.0, 130.0
 
 
@@ -107,6 +109,13 @@ class Rates:
         return sustained_rate(self._windows) if self._windows else None
 
 
+def work_so_far(times: StageTimes) -> tuple[int, float, float]:
+    """Inferences since the start, their seconds together, and the seconds of all else that one frame takes."""
+    stages = times.totals()
+    count, infer_s = stages.get("infer", (0, 0.0))
+    return count, infer_s, sum(stages[name][1] / stages[name][0] for name in _REST if name in stages)
+
+
 class HeatKeeper:
     """Looks at the device on a thread of its own, and runs the governor on that of whoever calls `turn`.
 
@@ -116,8 +125,7 @@ class HeatKeeper:
         heat: the governor.
         reader: where to look.
         apply: told each new level.
-        work: inferences so far, the seconds that they took together, and the seconds of everything else that a
-            frame takes.
+        work: see `work_so_far`.
         deadline_s: the shortest that the configuration promises from capture to event.
         clock: monotonic time.
     """

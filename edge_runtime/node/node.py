@@ -10,17 +10,16 @@ from edge_runtime.events import EventCounters, EventDesk, EvidenceRing
 from edge_runtime.health import HealthReader
 from edge_runtime.health.governor import Level
 from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
-from edge_runtime.node.heat_keeper import Heat, HeatKeeper
+from edge_runtime.node.camera_watch import SourceLook
+from edge_runtime.node.heat_keeper import Heat, HeatKeeper, work_so_far
 from edge_runtime.node.models import ReadyModel, governor_of
 from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
 from edge_runtime.node.watch import (
     Beats,
-    CameraWatch,
-    SourceLook,
     Watch,
     camera_deadline_ns,
-    can_move,
     perception_longest_ms,
+    watch_cameras,
 )
 from edge_runtime.perception.pipeline import (
     Evaluated,
@@ -38,8 +37,6 @@ from edge_runtime.telemetry.metrics import STAGES, Metrics
 _STOP_TIMEOUT_S = 5.0
 _RECENT_EVENTS = 8
 _RESULTS_PER_WORKER = 2
-_REST = ("decode", "preprocess", "postprocess", "track", "rules")
-"""What a frame takes besides the model."""
 
 
 class Node:
@@ -284,18 +281,9 @@ class Node:
 
     def _watching(self, beats: Beats) -> Watch:
         config = self._loaded.config
-        cameras = {
-            name: CameraWatch(
-                live=runner.live,
-                max_age_ns=runner.max_age_ns or 0,
-                deadline_ns=camera_deadline_ns(config, config.cameras[name]),
-                relied_on=can_move(config),
-            )
-            for name, runner in self._runners.items()
-        }
         return Watch(
             beats,
-            cameras,
+            watch_cameras(config, self._runners),
             self._under_way,
             longest_ms=perception_longest_ms(config),
             clock=self._clock,
@@ -317,7 +305,7 @@ class Node:
             Heat(governor, variants, hottest_c, self._clock.monotonic_ns()),
             reader,
             apply=self._apply,
-            work=self._work,
+            work=lambda: work_so_far(self.times),
             deadline_s=min(camera_deadline_ns(config, camera) for camera in live) / NS_PER_S,
             clock=self._clock,
         )
@@ -326,12 +314,6 @@ class Node:
         for lane in self._lanes:
             if lane.live:  # what recordings see does not depend on the weather
                 lane.frame_share, lane.variant = level.frame_share, level.variant
-
-    def _work(self) -> tuple[int, float, float]:
-        """Inferences so far, their seconds, and the seconds of all else that a frame takes."""
-        stages = self.times.totals()
-        count, infer_s = stages.get("infer", (0, 0.0))
-        return count, infer_s, sum(stages[name][1] / stages[name][0] for name in _REST if name in stages)
 
     def _note(self, events: Sequence[EventRecord]) -> None:
         self._recent.extend(events)

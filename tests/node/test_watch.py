@@ -14,15 +14,9 @@ from edge_runtime.config import load_config
 from edge_runtime.config.node import NodeConfig
 from edge_runtime.guard.conditions import Condition, conditions_in
 from edge_runtime.guard.page import PageError
+from edge_runtime.node.camera_watch import EVALUATED, EVENT_WINDOW_NS, CameraWatch, SourceLook
 from edge_runtime.node.models import ReadyModel
-from edge_runtime.node.watch import (
-    EVALUATED,
-    EVENT_WINDOW_NS,
-    CameraWatch,
-    SourceLook,
-    camera_deadline_ns,
-    perception_longest_ms,
-)
+from edge_runtime.node.watch import camera_deadline_ns, perception_longest_ms
 from edge_runtime.perception.detections import Detections
 from edge_runtime.perception.pipeline import Evaluated, NotEvaluated, Outcome, Unseen
 from edge_runtime.protocol import EventRecord

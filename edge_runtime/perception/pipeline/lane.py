@@ -9,16 +9,15 @@ age at evaluation is at most one frame period plus the model's time.
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.errors import BackendError
-from edge_runtime.perception.backends import InferenceTimeout, Tensor
-from edge_runtime.perception.letterbox import Letterbox
+from edge_runtime.perception.backends import InferenceTimeout
 from edge_runtime.perception.model import LoadedModel
+from edge_runtime.perception.pipeline.batch import Batch, LaneModel
 from edge_runtime.perception.pipeline.outcome import Unseen
-from edge_runtime.perception.pipeline.planner import BatchPlanner, DurationModel, Waiting
+from edge_runtime.perception.pipeline.planner import BatchPlanner, Waiting
 from edge_runtime.perception.pipeline.results import Completed, InOrder
 from edge_runtime.perception.pipeline.supply import LaneSource
 from edge_runtime.perception.pipeline.thinning import Thinning
@@ -39,38 +38,6 @@ PREPARE_LIMIT_NS = 5 * NS_PER_S
 
 _PREPARE = 0
 """The place of the preparing thread on the board; workers follow."""
-
-
-@dataclass(slots=True)
-class _Input:
-    """A reusable input tensor of one model."""
-
-    tensor: Tensor
-    geometries: list[Letterbox | None]
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Reusable inputs, by variant and made when first needed, and the frames that lie in one of them."""
-
-    inputs: dict[int, _Input]
-    variant: int
-    frames: list[Frame]
-    feeds: Mapping[str, Tensor]
-    ticket: int = 0
-
-
-class _Variant:
-    """A model of the lane, and what is known of it."""
-
-    def __init__(self, model: LoadedModel, batch: int) -> None:
-        self.model = model
-        self.capacity = min(batch, model.manifest.input.batch)
-        self.durations = DurationModel()
-
-    def make_input(self) -> _Input:
-        """Room for a full batch."""
-        return _Input(self.model.preprocessor.allocate(self.capacity), [None] * self.capacity)
 
 
 class Lane:
@@ -115,12 +82,12 @@ class Lane:
         self.drops: Counter[tuple[str, str]] = Counter()
         self.batch_sizes: Counter[int] = Counter()
         self._model = model
-        self._variants = [_Variant(each, batch) for each in (model, *variants)]
+        self._models = [LaneModel(each, batch) for each in (model, *variants)]
         self._preparing = 0
         self._sources = tuple(sources)
         self._max_age = {source.runner.name: source.max_age_ns for source in self._sources}
-        self._workers = workers if all(each.model.backend.concurrent for each in self._variants) else 1
-        self._capacity = self._variants[0].capacity
+        self._workers = workers if all(each.model.backend.concurrent for each in self._models) else 1
+        self._capacity = self._models[0].capacity
         self._timeout_s = timeout_s
         self._deliver = deliver
         self._times = times
@@ -128,11 +95,11 @@ class Lane:
         self._live = any(source.max_age_ns is not None for source in self._sources)
         self._taken = [0] * len(self._sources)
         self._thinning = [Thinning() for _ in self._sources]
-        self._planner = BatchPlanner(len(self._sources), max(variant.capacity for variant in self._variants))
+        self._planner = BatchPlanner(len(self._sources), max(variant.capacity for variant in self._models))
         self._prepare_ns = 0
         self._changed = threading.Condition()
-        self._free: deque[_Batch] = deque(self._new_batch() for _ in range(self._workers + 1))
-        self._ready: deque[_Batch] = deque()
+        self._free: deque[Batch] = deque(Batch() for _ in range(self._workers + 1))
+        self._ready: deque[Batch] = deque()
         self._busy_until: dict[int, int] = {}
         self._finished_input = False
         self._stopping = False
@@ -196,9 +163,6 @@ class Lane:
         """The defect that ended a thread of the lane, if one did."""
         return self._failure
 
-    def _new_batch(self) -> _Batch:
-        return _Batch({0: self._variants[0].make_input()}, 0, [], {})
-
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
@@ -224,7 +188,7 @@ class Lane:
             frames = self._divert_unusable(frames)
             if frames:
                 self._board.begin(_PREPARE, begun, PREPARE_LIMIT_NS, _captured(frames))
-                self._fill(batch, frames)
+                batch.fill(self._models, self._preparing, frames)
                 self._board.end(_PREPARE)
                 self._note_prepared(self._clock.monotonic_ns() - begun, frames)
             with self._changed:
@@ -238,7 +202,7 @@ class Lane:
             self._finished_input = True
             self._changed.notify_all()
 
-    def _next_free(self) -> _Batch | None:
+    def _next_free(self) -> Batch | None:
         with self._changed:
             while not self._free:
                 if self._stopping:
@@ -254,8 +218,8 @@ class Lane:
                 waiting = self._waiting()
                 hold_ns = self._hold_ns(now) if waiting else 0
                 if waiting and hold_ns <= 0:
-                    self._preparing = min(self.variant, len(self._variants) - 1)
-                    variant = self._variants[self._preparing]
+                    self._preparing = min(self.variant, len(self._models) - 1)
+                    variant = self._models[self._preparing]
                     chosen = self._planner.plan(now, waiting, variant.durations)
                     frames = self._take(chosen[: variant.capacity])
                     if frames:
@@ -288,7 +252,7 @@ class Lane:
         """Whether heat allows this frame; a recording is never thinned."""
         if self._sources[index].max_age_ns is None:
             return True
-        variant = self._variants[self._preparing]
+        variant = self._models[self._preparing]
         together = min(len(self._sources), variant.capacity)
         rounds = -(-len(self._sources) // variant.capacity)
         work_ns = variant.durations.estimate_ns(together) * rounds // self._workers
@@ -311,7 +275,7 @@ class Lane:
         if not self._live or len(self._busy_until) < self._workers or self._ready:
             return 0
         free_at = min(self._busy_until.values())
-        durations = self._variants[self._preparing].durations
+        durations = self._models[self._preparing].durations
         lead = self._prepare_ns + _LEAD_MARGIN_NS + int(durations.estimate_ns(1) * _LEAD_FRACTION)
         return free_at - lead - now
 
@@ -326,18 +290,6 @@ class Lane:
                     ticket = self._take_ticket()
                 self._order.put(ticket, Completed(self._model, ((0, frame),), reason=reason, text=text))
         return usable
-
-    def _fill(self, batch: _Batch, frames: list[Frame]) -> None:
-        variant = self._variants[self._preparing]
-        room = batch.inputs.get(self._preparing)
-        if room is None:
-            room = batch.inputs[self._preparing] = variant.make_input()
-        for index, frame in enumerate(frames):
-            room.geometries[index] = variant.model.preprocessor.fill(
-                frame.image, room.tensor, index, room.geometries[index]
-            )
-        batch.variant, batch.frames = self._preparing, frames
-        batch.feeds = variant.model.feeds(room.tensor, len(frames))
 
     def _note_prepared(self, duration_ns: int, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -361,7 +313,7 @@ class Lane:
                 self._free.append(batch)
                 self._changed.notify_all()
 
-    def _next_ready(self, worker: int) -> _Batch | None:
+    def _next_ready(self, worker: int) -> Batch | None:
         with self._changed:
             while not self._ready:
                 if self._finished_input:
@@ -369,13 +321,13 @@ class Lane:
                 self._changed.wait()
             batch = self._ready.popleft()
             now = self._clock.monotonic_ns()
-            durations = self._variants[batch.variant].durations
+            durations = self._models[batch.variant].durations
             self._busy_until[worker] = now + durations.estimate_ns(len(batch.frames))
             self._changed.notify_all()
             return batch
 
-    def _run(self, batch: _Batch, worker: int) -> Completed:
-        frames, variant = self._still_fresh(batch.frames), self._variants[batch.variant]
+    def _run(self, batch: Batch, worker: int) -> Completed:
+        frames, variant = self._still_fresh(batch.frames), self._models[batch.variant]
         if not frames:
             return Completed(variant.model, ())
         begun = self._clock.monotonic_ns()
@@ -394,8 +346,7 @@ class Lane:
             variant.durations.learn(len(batch.frames), duration)
             self.batch_sizes[len(batch.frames)] += 1
         self._times.record("infer", duration, [frame.source for _, frame in frames])
-        geometries = tuple(batch.inputs[batch.variant].geometries)
-        return Completed(variant.model, frames, geometries, outputs, variant=batch.variant)
+        return Completed(variant.model, frames, batch.geometries(), outputs, variant=batch.variant)
 
     def _still_fresh(self, frames: Sequence[Frame]) -> tuple[tuple[int, Frame], ...]:
         """A frame that outlived its age limit while it waited for the model is dropped and counted."""
