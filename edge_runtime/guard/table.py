@@ -27,7 +27,9 @@ OWN = mask_of(
 )
 """What the guard itself evaluates, in every turn; what a worker says of these is not heard."""
 
-_STARVED = Condition.WORKER_STARVED.mask
+_HEARD = Condition.WORKER_STARVED.mask | Condition.CRASH_LOOP.mask
+"""What may hold of a worker whose word is taken all the same: it speaks, though late, or again."""
+
 _LOST = Condition.WORKER_HUNG.mask | Condition.WORKER_DEAD.mask
 _GUILTY = Condition.WORKER_HUNG.mask | Condition.WORKER_START_TIMEOUT.mask | Condition.SLOT_DAMAGED.mask
 """What the present process of a worker is killed for; one that died is started anew, and is not to be killed."""
@@ -119,7 +121,7 @@ class Table:
             if found & _GUILTY:
                 guilty.append(worker)
             # One that is starved said what it said a moment ago; one that is hung says nothing any more.
-            if worker.phase is Phase.WORKING and worker.beat is not None and not found & ~_STARVED:
+            if worker.phase is Phase.WORKING and worker.beat is not None and not found & ~_HEARD:
                 evaluated |= worker.beat.evaluated & ~OWN
                 tripped |= worker.beat.tripped & worker.beat.evaluated & ~OWN
         return Looked(

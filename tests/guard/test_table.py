@@ -61,6 +61,7 @@ def test_a_crash_loop_is_tried_at_the_longest_pause_and_is_over_when_it_worked_f
         well.touch()
         looked = tables.until(lambda _: worker.phase is Phase.WORKING)
         assert looked.tripped == C.CRASH_LOOP.mask, "it beats, which proves little yet"
+        assert looked.evaluated & C.LINK_LOST.mask, "but what it says is heard"
         tables.until(lambda looked: looked.tripped == 0)
 
 
