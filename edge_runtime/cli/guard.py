@@ -64,12 +64,12 @@ def explain(
     refuse the profile. Without --profile and --config it is about the built-in body that cannot move.
     """
     from edge_runtime.cli import guard_explain as told
-    from edge_runtime.cli.guard_profile import chosen_profile
+    from edge_runtime.cli.guard_profile import chosen_body
     from edge_runtime.cli.report import write_json
     from edge_runtime.guard.explain import explained
     from edge_runtime.guard.refusals import check
 
-    body = chosen_profile(profile, config)
+    body = chosen_body(profile, config).profile
     chosen = told.conditions_named(conditions or [])
     if as_json:
         write_json(told.explain_record(body, chosen))
@@ -217,10 +217,10 @@ def simulate(profile: ProfileFile = None, config: ConfigFile = None) -> int:
     each condition. Otherwise it reads commands from standard input, one a line, and prints a line for each
     change; `help` lists them.
     """
-    from edge_runtime.cli.guard_profile import chosen_profile
+    from edge_runtime.cli.guard_profile import chosen_body
     from edge_runtime.cli.guard_simulator import run
 
-    return run(chosen_profile(profile, config))
+    return run(chosen_body(profile, config))
 
 
 @keys.command("new")

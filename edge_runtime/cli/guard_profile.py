@@ -1,5 +1,6 @@
 """A body's profile for the commands about the guard: from a file, from a configuration, or the built-in one."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError
@@ -7,8 +8,21 @@ from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.still import STILL
 
 
-def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
-    """The profile that the options of a command mean.
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a guard is told of a body.
+
+    Attributes:
+        profile: what it allows.
+        arms_itself: nobody has to arm it: the built-in one that cannot move.
+    """
+
+    profile: Profile
+    arms_itself: bool
+
+
+def chosen_body(profile: Path | None, config: Path | None) -> Body:
+    """The body that the options of a command mean.
 
     Args:
         profile: file of a profile.
@@ -30,14 +44,14 @@ def chosen_profile(profile: Path | None, config: Path | None) -> Profile:
         loaded = load_config(config)
         named = None if loaded.config.guard is None else loaded.config.guard.profile
         if named is None:
-            return from_json(body_profile(loaded))
+            return Body(from_json(body_profile(loaded)), arms_itself=True)
         profile = loaded.resolve(named)
     if profile is None:
-        return from_json(STILL)
+        return Body(from_json(STILL), arms_itself=True)
     from edge_runtime.config.body_file import read_body_file
 
     try:
-        return from_json(read_body_file(profile))
+        return Body(from_json(read_body_file(profile)), arms_itself=False)
     except ConfigError as error:
         text = str(error)
         raise ConfigError(text if text.startswith(f"{profile}: ") else f"{profile}: {text}") from None

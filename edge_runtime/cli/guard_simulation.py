@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edge_runtime.cli.guard_explain import condition_named
+from edge_runtime.cli.guard_profile import Body
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard import machine
 from edge_runtime.guard.conditions import FROM_HISTORY, FROM_LATENESS, Condition
@@ -33,7 +34,7 @@ class Simulation:
     """A guard at one moment.
 
     Attributes:
-        profile: of the body.
+        body: what the guard is told of it.
         now_ns: time since the simulation began.
         memory: of the state machine.
         outputs: of its last step.
@@ -45,7 +46,7 @@ class Simulation:
         said: how much was ever said; `told` forgets the oldest.
     """
 
-    profile: Profile
+    body: Body
     now_ns: int
     memory: Memory
     outputs: Outputs
@@ -57,14 +58,19 @@ class Simulation:
     said: int = 0
 
     @property
+    def profile(self) -> Profile:
+        """What the body allows."""
+        return self.body.profile
+
+    @property
     def state(self) -> State:
         """Where the machine is."""
         return self.memory.state
 
 
-def begin(profile: Profile) -> Simulation:
+def begin(body: Body) -> Simulation:
     """A guard that starts on a body of which nothing is latched."""
-    return _started(profile, 0, Record(None, (), _BOOT), Simulation)
+    return _started(body, 0, Record(None, (), _BOOT), Simulation)
 
 
 def passed(simulation: Simulation, milliseconds: int) -> Simulation:
@@ -186,7 +192,7 @@ def _restart(simulation: Simulation, words: list[str]) -> Simulation:
     _no_words(words, "restart")
     memory = simulation.memory
     record = Record(memory.latch, memory.latches_ns, memory.boot_id)
-    return _started(simulation.profile, simulation.now_ns, record, _as(simulation))
+    return _started(simulation.body, simulation.now_ns, record, _as(simulation))
 
 
 def _kill(simulation: Simulation, words: list[str]) -> Simulation:
@@ -194,7 +200,7 @@ def _kill(simulation: Simulation, words: list[str]) -> Simulation:
     if not simulation.outputs.permit:
         return _restart(simulation, [])
     # what lies on disk says that motion was permitted: it cannot vouch for the body
-    return _started(simulation.profile, simulation.now_ns, None, _as(simulation))
+    return _started(simulation.body, simulation.now_ns, None, _as(simulation))
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -224,6 +230,8 @@ def summary_lines(simulation: Simulation) -> list[str]:
 def _stepped(simulation: Simulation, milliseconds: int = STEP_MS, **requests: Any) -> Simulation:
     """One turn of the guard, so long after the last one."""
     now_ns = simulation.now_ns + max(1, milliseconds) * MS
+    if simulation.body.arms_itself and simulation.state is State.STANDBY:
+        requests["arm_ns"] = now_ns
     inputs = Inputs(
         evaluated=EVERYTHING & ~simulation.unknown,
         tripped=simulation.tripped,
@@ -236,14 +244,12 @@ def _stepped(simulation: Simulation, milliseconds: int = STEP_MS, **requests: An
     )
 
 
-def _started(
-    profile: Profile, now_ns: int, found: Record | None, made: Callable[..., Simulation]
-) -> Simulation:
+def _started(body: Body, now_ns: int, found: Record | None, made: Callable[..., Simulation]) -> Simulation:
     # ids of latches may be known here, but those of two starts must differ, as they do on a device
     nonce = f"simulated {now_ns:020d}".encode()
-    memory, outputs = machine.start(now_ns, boot_id=_BOOT, nonce=nonce, found=found, profile=profile)
+    memory, outputs = machine.start(now_ns, boot_id=_BOOT, nonce=nonce, found=found, profile=body.profile)
     inputs = Inputs(EVERYTHING, 0)
-    simulation = made(profile=profile, now_ns=now_ns, memory=memory, outputs=outputs, inputs=inputs)
+    simulation = made(body=body, now_ns=now_ns, memory=memory, outputs=outputs, inputs=inputs)
     return _with_told(simulation, outputs.sentences)
 
 

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
+from edge_runtime.cli.guard_profile import Body
 from edge_runtime.cli.guard_simulation import (
     MS,
     BadCommand,
@@ -27,7 +28,6 @@ from edge_runtime.cli.guard_simulation_page import Page, pressed, rendered
 from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.guard.memory import State
-from edge_runtime.guard.profile import Profile
 
 _PICTURE_S = 0.1
 _LONGEST_GAP_MS = 500
@@ -41,7 +41,7 @@ class NotAsExpected(EdgeRuntimeError):
     """A script expected another state."""
 
 
-def run(profile: Profile) -> int:
+def run(body: Body) -> int:
     """Simulate until the person or the script is done; the exit code.
 
     Raises:
@@ -49,14 +49,14 @@ def run(profile: Profile) -> int:
         NotAsExpected: the state is not the one that the script expects.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
-        _show(profile, SystemClock())
+        _show(body, SystemClock())
     else:
-        for line in scripted(profile, sys.stdin):
+        for line in scripted(body, sys.stdin):
             typer.echo(line)
     return 0
 
 
-def scripted(profile: Profile, lines: Iterable[str]) -> Iterator[str]:
+def scripted(body: Body, lines: Iterable[str]) -> Iterator[str]:
     """What a script makes the guard say: one line for each change, and what it asks to see.
 
     Besides the commands of a simulation there are `expect STATE`, `show`, `help` and `quit`; `#` begins a remark.
@@ -65,7 +65,7 @@ def scripted(profile: Profile, lines: Iterable[str]) -> Iterator[str]:
         BadCommand: naming the line.
         NotAsExpected: naming the line.
     """
-    simulation = begin(profile)
+    simulation = begin(body)
     yield from _fresh(simulation, 0)
     for number, raw in enumerate(lines, start=1):
         text = raw.partition("#")[0].strip()
@@ -106,9 +106,9 @@ def _fresh(simulation: Simulation, said: int) -> Iterator[str]:
         yield f"{at_ms / 1000:9.2f} s  {sentence}"
 
 
-def _show(profile: Profile, clock: Clock) -> None:
+def _show(body: Body, clock: Clock) -> None:
     """The page, until its reader leaves it."""
-    page, looked_ns = Page(begin(profile)), clock.monotonic_ns()
+    page, looked_ns = Page(begin(body)), clock.monotonic_ns()
     with _keys_at_once(), Live(console=Console(), screen=True, auto_refresh=False) as live:
         while not page.over:
             live.update(Group(*rendered(page)), refresh=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from edge_runtime.cli.guard_profile import Body, chosen_body
 from edge_runtime.cli.guard_simulation import (
     COMMANDS,
     BadCommand,
@@ -31,8 +32,11 @@ Cli = Callable[..., Any]
 KEY_OF = {condition: key for key, condition in CONDITION_KEYS.items()}
 
 
+CART_BODY = Body(profile_of(), arms_itself=False)
+
+
 def after(*commands: str, simulation: Simulation | None = None) -> Simulation:
-    found = begin(profile_of()) if simulation is None else simulation
+    found = begin(CART_BODY) if simulation is None else simulation
     for command in commands:
         found = commanded(found, command)
     return found
@@ -56,6 +60,15 @@ def test_the_way_of_a_body_through_its_states() -> None:
     assert recovered.state is State.STANDBY
     assert after("arm", simulation=recovered).state is State.NOMINAL
     assert after("disarm", simulation=armed).state is State.STANDBY
+
+
+def test_a_body_that_cannot_move_arms_itself_and_latches_nothing() -> None:
+    still = begin(chosen_body(None, None))
+    working = after("wait 20", simulation=still)
+    assert working.state is State.NOMINAL
+    worse = after("trip worker_dead", "wait 1", simulation=working)
+    assert worse.state is State.DEGRADED
+    assert after("clear all", "wait 20", simulation=worse).state is State.NOMINAL
 
 
 def test_a_lockout_needs_a_reset_first() -> None:
@@ -91,7 +104,7 @@ def test_a_guard_that_wakes_late_gives_no_permission_in_that_moment() -> None:
 
 
 def test_a_condition_holds_then_is_not_evaluated_then_is_clear() -> None:
-    simulation = begin(profile_of())
+    simulation = begin(CART_BODY)
     mask = Condition.ESTOP.mask
     seen = []
     for _ in range(3):
@@ -145,7 +158,7 @@ def keys(page: Page, text: str) -> Page:
 
 
 def test_the_page_is_24_lines_of_80_columns_whatever_happens() -> None:
-    page = Page(begin(profile_of()))
+    page = Page(begin(CART_BODY))
     for text in ("", ">>A", "".join(CONDITION_KEYS), ">", "".join(CONDITION_KEYS), "KRKXN SSS"):
         page = keys(page, text)
         lines = shown(page)
@@ -155,13 +168,13 @@ def test_the_page_is_24_lines_of_80_columns_whatever_happens() -> None:
 
 def test_every_key_of_a_command_is_a_command_and_none_is_a_condition() -> None:
     assert not set(COMMAND_KEYS) & set(CONDITION_KEYS)
-    page = Page(begin(profile_of()))
+    page = Page(begin(CART_BODY))
     for key in COMMAND_KEYS:
         assert pressed(page, key) != page
 
 
 def test_keys_trip_conditions_and_the_page_shows_how_they_drain() -> None:
-    page = keys(Page(begin(profile_of())), ">>A")
+    page = keys(Page(begin(CART_BODY)), ">>A")
     assert shown(page)[1].startswith("NOMINAL for 0.0 s · may move: mode drive, limits full")
     page = keys(page, KEY_OF[Condition.SOURCE_DARK] + "." * 24)
     (line,) = [line for line in shown(page) if "source_dark" in line]
@@ -178,7 +191,7 @@ def test_keys_trip_conditions_and_the_page_shows_how_they_drain() -> None:
 
 
 def test_pausing_leaving_and_keys_that_mean_nothing() -> None:
-    page = Page(begin(profile_of()))
+    page = Page(begin(CART_BODY))
     assert "paused" in shown(keys(page, " "))[0]
     assert not keys(page, " ").runs
     assert keys(page, "  ").runs
@@ -201,7 +214,7 @@ def test_a_script_prints_a_line_for_each_change() -> None:
         "expect stopped",
         "show",
     ]
-    lines = list(scripted(profile_of(), script))
+    lines = list(scripted(CART_BODY, script))
     assert lines[:4] == [
         "     0.00 s  INIT: the guard started, and nothing may move until it is armed",
         "     1.01 s  STANDBY, from INIT",
@@ -209,15 +222,15 @@ def test_a_script_prints_a_line_for_each_change() -> None:
         "     2.51 s  STOPPED, from NOMINAL: a camera's picture is dark or black (source_dark)",
     ]
     assert lines[4] == "state   STOPPED"
-    assert list(scripted(profile_of(), ["quit", "dance"])) == lines[:1]
-    assert "expect STATE" in "\n".join(scripted(profile_of(), ["help"]))
+    assert list(scripted(CART_BODY, ["quit", "dance"])) == lines[:1]
+    assert "expect STATE" in "\n".join(scripted(CART_BODY, ["help"]))
 
 
 def test_a_script_with_a_mistake_names_its_line() -> None:
     with pytest.raises(BadCommand, match="line 2: there is no condition estp"):
-        list(scripted(profile_of(), ["wait 1", "trip estp"]))
+        list(scripted(CART_BODY, ["wait 1", "trip estp"]))
     with pytest.raises(BadCommand, match="line 1: expect takes one of INIT"):
-        list(scripted(profile_of(), ["expect well"]))
+        list(scripted(CART_BODY, ["expect well"]))
 
 
 @pytest.mark.parametrize(
@@ -256,4 +269,4 @@ def test_the_page_on_a_real_terminal(tmp_path: Path) -> None:
 def test_the_script_in_the_documentation_does_what_it_says() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operating-the-guard.md").read_text()
     script = page.split("```\nwait 2\n")[1].split("```")[0].splitlines()
-    assert len(list(scripted(profile_of(), ["wait 2", *script]))) >= 5
+    assert len(list(scripted(CART_BODY, ["wait 2", *script]))) >= 5
