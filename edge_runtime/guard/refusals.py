@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from edge_runtime.guard.conditions import BY_BIT, FROM_HISTORY, TRAITS, conditions_in
 from edge_runtime.guard.profile import EVERYTHING, NS_PER_MS, Mode, Profile, Rule
-from edge_runtime.guard.severity import AGEING, Need, Optional, Severity
+from edge_runtime.guard.severity import AGEING, Judge, Need, Optional, Severity
 
 WITHOUT_REALTIME = 3.0
 """A guard without SCHED_FIFO is given three times its time of detection.
@@ -17,18 +17,20 @@ A deadline of three times the worst healthy gap was what it took to be free of f
 """
 
 
-def check(profile: Profile, *, realtime: bool = True) -> list[str]:
+def check(profile: Profile, *, realtime: bool = True, gated: bool = False) -> list[str]:
     """Why a profile may not be used; an empty list if it may.
 
     Args:
         profile: what `from_json` returned.
         realtime: whether the guard runs under SCHED_FIFO.
+        gated: whether a motion gate passes commands to this body. Then it can move although it may not travel, such
+            as an arm on its pedestal, and what befalls its workers counts as on any body that moves.
 
     Returns:
         One sentence per fault, in a stable order.
     """
     return [
-        *_weakened(profile),
+        *_weakened(profile, gated=gated),
         *_forgotten(profile),
         *_times(profile),
         *_stopping(profile, realtime=realtime),
@@ -39,20 +41,24 @@ def check(profile: Profile, *, realtime: bool = True) -> list[str]:
     ]
 
 
-def _weakened(profile: Profile) -> Iterator[str]:
+def _weakened(profile: Profile, *, gated: bool) -> Iterator[str]:
     """Conditions that count less than in the catalogue where they must not."""
-    ignored, travels = dict(profile.ignored), " on a body that travels"
+    ignored, travels = dict(profile.ignored), profile.stopping.travels
+    where = " on a body that travels" if travels else " on a body with a motion gate"
     for condition in BY_BIT:
-        optional, rule = TRAITS[condition].optional, profile.rule(condition)
-        if optional is Optional.ALWAYS:
+        traits, rule = TRAITS[condition], profile.rule(condition)
+        if traits.optional is Optional.ALWAYS:
             continue
+        # A body that a gate lets act may lack an emergency stop if it does not travel, and never a memory.
+        own = traits.optional is Optional.MILDER_ON_STILL_BODY or traits.judge is Judge.HISTORY
+        moves = travels or (gated and own)
         if condition in ignored:
-            if optional is Optional.MILDER_ON_STILL_BODY:
+            if traits.optional is Optional.MILDER_ON_STILL_BODY:
                 yield f"conditions.{condition.value}: must not be ignored"
-            elif profile.stopping.travels:
-                yield f"conditions.{condition.value}: must not be ignored{travels}"
-        elif rule is not None and profile.stopping.travels and _weaker(rule):
-            yield f"conditions.{condition.value}: must not be milder or slower than in the catalogue{travels}"
+            elif moves:
+                yield f"conditions.{condition.value}: must not be ignored{where}"
+        elif rule is not None and moves and _weaker(rule):
+            yield f"conditions.{condition.value}: must not be milder or slower than in the catalogue{where}"
 
 
 def _forgotten(profile: Profile) -> Iterator[str]:

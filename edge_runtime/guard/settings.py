@@ -150,7 +150,8 @@ def require_safe(settings: Settings, *, realtime: bool) -> None:
     Raises:
         ConfigError: why, the first reason.
     """
-    if unsafe := check(settings.profile, realtime=realtime):
+    gated = any(row.lives_on for row in settings.rows)
+    if unsafe := check(settings.profile, realtime=realtime, gated=gated):
         raise ConfigError(f"profile {settings.profile.name}: {unsafe[0]}")
 
 

@@ -117,6 +117,34 @@ def test_what_was_latched_may_be_forgotten_only_where_nothing_latches(
     assert "conditions.latch_unknown: must not be ignored on a body that travels" in on_cart
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"conditions.worker_dead": {"severity": "warn"}},
+            "worker_dead: must not be milder or slower than in the catalogue",
+        ),
+        (
+            {"conditions.worker_starved": {"worsens": False}},
+            "worker_starved: must not be milder or slower than in the catalogue",
+        ),
+        ({"conditions.repeated_trips": {"ignored": "it flaps"}}, "repeated_trips: must not be ignored"),
+        ({"conditions.stopped_too_long": {"ignored": "it waits"}}, "stopped_too_long: must not be ignored"),
+        ({"conditions.worker_dead": {"severity": "lockout"}}, None),
+        ({"conditions.estop": {"ignored": "a cage does it"}}, None),
+        ({"conditions.unapproved_risk": {"severity": "warn"}}, None),
+    ],
+)
+def test_a_body_that_acts_without_travelling_is_no_still_one(
+    change: dict[str, Any], sentence: str | None
+) -> None:
+    profile = from_json(altered(CAMERA, change))
+    assert check(profile) == []
+    assert check(profile, gated=True) == (
+        [f"conditions.{sentence} on a body with a motion gate"] if sentence else []
+    )
+
+
 def test_what_may_be_ignored_on_a_still_body_may_be_milder_there_alone() -> None:
     assert cart(conditions={"motion_refusals": {"severity": "warn"}}) == [
         "conditions.motion_refusals: must not be milder or slower than in the catalogue on a body that travels"
