@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     if PARENT in os.environ:  # a service has none that it would end with
         die_with_parent(signal.SIGTERM)
     for fact in facts:
-        sys.stderr.write(f"guard: {fact.text}\n")
+        if not fact.done:  # all of them are in the status
+            sys.stderr.write(f"guard: {fact.text}\n")
     return guard.run()
 
 

@@ -10,7 +10,7 @@ _LARGEST = 1 << 20
 
 
 class Configuration:
-    """The file from which the guard's settings were compiled.
+    """A file from which the guard's settings were compiled.
 
     Args:
         path: of the file.

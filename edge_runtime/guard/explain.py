@@ -7,7 +7,7 @@ from edge_runtime.guard.memory import LATCHED, Change, Inputs, Memory, Outputs, 
 from edge_runtime.guard.profile import Mode, Profile
 from edge_runtime.guard.refusals import WITHOUT_REALTIME
 from edge_runtime.guard.requests import names, strictest
-from edge_runtime.guard.severity import Clears, Judge, Severity
+from edge_runtime.guard.severity import Clears, Severity
 
 MS = 1_000_000
 

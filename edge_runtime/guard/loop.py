@@ -19,6 +19,7 @@ from edge_runtime.guard.conditions import FROM_LATENESS, Condition
 from edge_runtime.guard.configuration import Configuration
 from edge_runtime.guard.desk import Desk
 from edge_runtime.guard.flight import Flight
+from edge_runtime.guard.intent import judge_intent
 from edge_runtime.guard.latch import Found, LatchFile
 from edge_runtime.guard.lease import RENEWAL_NS, LeaseWriter
 from edge_runtime.guard.look import PROVING
@@ -80,8 +81,7 @@ class Guard:
         quarter_ns = settings.profile.lease_ns // 4
         self._renewal_ns = quarter_ns if settings.arms_itself else min(RENEWAL_NS, quarter_ns)
         self._alert_ns = LONGEST_NS if settings.arms_itself else ALERT_NS
-        compiled = settings.configuration
-        self._configuration = None if compiled is None else Configuration(*compiled)
+        self._configuration = tuple(Configuration(*file) for file in settings.configuration)
         # A signal that comes before the guard sleeps has to wake it too: select(2) goes on after a handler.
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._memory: Memory
@@ -93,6 +93,7 @@ class Guard:
         self._wake_ns = 0
         self._worst_late_ns = 0
         self._renewed_ns = 0
+        self._until_ns = 0
         self._fed_ns = 0
         self._turns = 0
         self._latched_beyond_ns: int | None = None
@@ -187,7 +188,12 @@ class Guard:
             if late_ns <= self._settings.profile.late_ns:  # an age says nothing else
                 self._table.kill(looked.expendable, now_ns)
             self._table.start_due(now_ns)
-            looked = replace(looked, tripped=looked.tripped | self._changed_configuration(now_ns))
+            evaluated, tripped = judge_intent(self._table.gate_beats(), self._until_ns)
+            looked = replace(
+                looked,
+                evaluated=looked.evaluated | evaluated,
+                tripped=looked.tripped | tripped | self._changed_configuration(now_ns),
+            )
             if self._memory.state is State.STANDBY:
                 self._desk.arm_by_itself(now_ns)
         self._looked = looked
@@ -238,6 +244,7 @@ class Guard:
         memory = self._memory
         if not outputs.permit and (self._outputs.permit or outputs.changes):
             self._lease.revoke(memory.state.value)
+            self._until_ns = min(self._until_ns, self._clock())
         if outputs.record is not None:
             self._save(permitting=False)
         self._table.kill(outputs.kills, now_ns)
@@ -253,6 +260,7 @@ class Guard:
                 table = self._settings.profile.limits.index(outputs.limits)
                 self._lease.renew(renewed_ns, memory.state.value, table)
                 self._renewed_ns = renewed_ns
+                self._until_ns = renewed_ns + self._settings.profile.lease_ns
         elif not outputs.permit and memory.latch is None and outputs.changes:
             self._save(permitting=False)
         self._feed(now_ns, outputs)
@@ -289,8 +297,8 @@ class Guard:
         return min(times)
 
     def _changed_configuration(self, now_ns: int) -> int:
-        changed = self._configuration is not None and self._configuration.changed(now_ns)
-        return Condition.CONFIG_CHANGED.mask if changed else 0
+        changed = [file.changed(now_ns) for file in self._configuration]
+        return Condition.CONFIG_CHANGED.mask if any(changed) else 0
 
     # -- told --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ LARGEST_HANDED = 1 << 15
 
 _NS_PER_MS = 1_000_000
 _LONGEST_MS = 3_600_000
+_MOST_FILES = 8
 
 
 class Ends(str, Enum):
@@ -83,7 +84,7 @@ class Settings:
         profile: what the body allows.
         rows: the process table, in the order of starting.
         keys: Ed25519 public keys of those who may acknowledge, 32 bytes in hex, by name.
-        configuration: the file from which all this was compiled, and its SHA-256; None where it is no file.
+        configuration: the files from which all this was compiled, each with its SHA-256.
         hardware: path and time-out in seconds of a hardware watchdog; None where none is used.
         real_time: whether to ask for SCHED_FIFO and locked memory.
         arms_itself: in STANDBY it needs no request to arm; only for a body that cannot travel.
@@ -95,7 +96,7 @@ class Settings:
     profile: Profile
     rows: tuple[Row, ...]
     keys: dict[str, str]
-    configuration: tuple[Path, str] | None
+    configuration: tuple[tuple[Path, str], ...]
     hardware: tuple[Path, int] | None
     real_time: bool
     arms_itself: bool
@@ -125,10 +126,13 @@ def parse(data: bytes) -> Settings:
         for at, item in enumerate(top.items("processes", MAX_SLOTS))
     )
     keys = {name: _key(value, name) for name, value in _mapping(top.take("keys"), "keys").items()}
-    compiled, watchdog = top.take("configuration"), top.take("hardware_watchdog")
+    configuration = tuple(
+        _configuration(JsonObject(item, f"configuration[{at}]"))
+        for at, item in enumerate(top.items("configuration", _MOST_FILES))
+    )
+    watchdog = top.take("hardware_watchdog")
     real_time, arms_itself = top.flag("real_time"), top.flag("arms_itself")
     top.end()
-    configuration = None if compiled is None else _configuration(JsonObject(compiled, "configuration"))
     hardware = None if watchdog is None else _hardware(JsonObject(watchdog, "hardware_watchdog"))
     _check_table(rows)
     if arms_itself and (profile.stopping.travels or any(row.lives_on for row in rows)):

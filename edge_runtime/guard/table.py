@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from edge_runtime.guard.conditions import Condition, mask_of
 from edge_runtime.guard.page import Handover, Page
 from edge_runtime.guard.settings import Row
+from edge_runtime.guard.slot import Beat
 from edge_runtime.guard.starving import Task, waited_ns
 from edge_runtime.guard.worker import Phase, RunOver, Worker
 
@@ -144,6 +145,14 @@ class Table:
             worker = self.workers.get(name)
             if worker is not None and not worker.row.lives_on:
                 worker.kill(now_ns)
+
+    def gate_beats(self) -> list[Beat]:
+        """The newest beats of the motion gates that work."""
+        return [
+            worker.beat
+            for worker in self.workers.values()
+            if worker.row.lives_on and worker.phase is Phase.WORKING and worker.beat is not None
+        ]
 
     def pidfds(self) -> list[int]:
         """To wait on: one becomes readable when its process has ended."""

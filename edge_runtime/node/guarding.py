@@ -62,7 +62,7 @@ def compile_settings(
         "profile": profile,
         "processes": rows,
         "keys": dict(config.keys),
-        "configuration": {"path": str(loaded.path.absolute()), "sha256": _sha256(loaded.path)},
+        "configuration": _files(loaded),
         "hardware_watchdog": None
         if watchdog is None
         else {"path": watchdog.device, "timeout_s": watchdog.timeout},
@@ -105,7 +105,7 @@ def body_profile(loaded: LoadedConfig) -> Any:
         profile = from_json(data)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    if unsafe := refusals.check(profile, realtime=True):
+    if unsafe := refusals.check(profile, gated=config.motion_gate is not None):
         raise ConfigError("\n".join(f"{path}: {sentence}" for sentence in unsafe))
     if profile.stopping.travels and config.motion_gate is None:
         raise ConfigError(f"{path}: this body travels, and without guard.motion_gate nothing would hold it")
@@ -233,6 +233,14 @@ def _row(
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", module, *arguments)
+
+
+def _files(loaded: LoadedConfig) -> list[dict[str, str]]:
+    """Everything of which the guard's settings were made."""
+    config = loaded.config.guard or GuardConfig()
+    named = [name for name in (config.profile, config.motion_gate) if name is not None]
+    paths = [loaded.path.absolute(), *(loaded.resolve(name) for name in named)]
+    return [{"path": str(path), "sha256": _sha256(path)} for path in paths]
 
 
 def _sha256(path: Path) -> str:

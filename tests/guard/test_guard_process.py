@@ -208,7 +208,7 @@ def test_a_changed_configuration_latches(tmp_path: Path, make: Callable[..., Gua
     file = tmp_path / "device.yaml"
     file.write_text("a: 1\n")
     guard = make()
-    guard.configuration = {"path": str(file), "sha256": hashlib.sha256(b"a: 1\n").hexdigest()}
+    guard.configuration = [{"path": str(file), "sha256": hashlib.sha256(b"a: 1\n").hexdigest()}]
     with guarded(guard):
         guard.arm()
         file.write_text("a: 2\n")

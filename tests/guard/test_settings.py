@@ -22,7 +22,7 @@ def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "profile": CAMERA,
         "processes": list(rows or (worker_row("perception"),)),
         "keys": {"ann": "0f" * 32},
-        "configuration": {"path": "/etc/device.yaml", "sha256": "ab" * 32},
+        "configuration": [{"path": "/etc/device.yaml", "sha256": "ab" * 32}],
         "hardware_watchdog": {"path": "/dev/watchdog", "timeout_s": 30},
         "real_time": True,
         "arms_itself": True,
@@ -47,7 +47,7 @@ def test_everything_that_is_told_is_read() -> None:
     settings = parsed(worker_row("outbox"), row)
     assert (settings.device, settings.control) == ("robot-1", Path("/run/edge-runtime/guard.sock"))
     assert settings.keys == {"ann": "0f" * 32}
-    assert settings.configuration == (Path("/etc/device.yaml"), "ab" * 32)
+    assert settings.configuration == ((Path("/etc/device.yaml"), "ab" * 32),)
     assert settings.hardware == (Path("/dev/watchdog"), 30)
     assert (settings.real_time, settings.arms_itself) == (True, True)
     outbox, perception = settings.rows
@@ -114,7 +114,7 @@ def test_what_is_no_settings_at_all(data: bytes, sentence: str) -> None:
     ("change", "sentence"),
     [
         ({"processes": [worker_row("a"), worker_row("a")]}, "a is there twice"),
-        ({"configuration": {"path": "/x", "sha256": "AB" * 32}}, r"configuration\.sha256: not 64"),
+        ({"configuration": [{"path": "/x", "sha256": "AB" * 32}]}, r"configuration\[0\]\.sha256: not 64"),
         ({"keys": {"ann": "0f"}}, r"keys\.ann: not 64 hexadecimal digits"),
         ({"keys": []}, "keys: not an object"),
         ({"hardware_watchdog": {"path": "/dev/watchdog"}}, r"hardware_watchdog\.timeout_s: missing"),

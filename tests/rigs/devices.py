@@ -69,7 +69,7 @@ class RunningDevice:
         """A row of the status; empty where there is none."""
         return next((row for row in self.status().get("workers", ()) if row["name"] == name), {})
 
-    def wait(self, condition: Callable[[dict[str, Any]], bool], timeout_s: float = 40.0) -> dict[str, Any]:
+    def wait(self, condition: Callable[[dict[str, Any]], bool], timeout_s: float = 90.0) -> dict[str, Any]:
         """The first status that fulfils a condition."""
         found: list[dict[str, Any]] = []
 

@@ -53,7 +53,7 @@ class GuardProcess:
         rows: the process table's.
         keys: of those who may acknowledge.
         real_time: whether it asks for it.
-        configuration: the file that it watches.
+        configuration: the files that it watches.
         changes: to the settings, by name.
     """
 
@@ -62,7 +62,7 @@ class GuardProcess:
     rows: list[dict[str, Any]]
     keys: dict[str, str] = field(default_factory=dict)
     real_time: bool = False
-    configuration: dict[str, str] | None = None
+    configuration: list[dict[str, str]] = field(default_factory=list)
     changes: dict[str, object] = field(default_factory=dict)
     process: "subprocess.Popen[bytes] | None" = None
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.conditions import Condition
+from edge_runtime.guard.intent import CLOSED, OPEN
 from edge_runtime.guard.lease import Lease, LeaseReader
 from edge_runtime.guard.motion_gate.approvals import NotAnApproval, Record
 from edge_runtime.guard.motion_gate.estop import EmergencyStop, readable
@@ -125,7 +126,7 @@ class MotionGate:
                 self._ends = "the guard is gone, and so is the socket: nothing can reach it any more"
         if self._slot is not None:
             self._slot.finished(
-                "closed" if self._judge.closed else "open",
+                CLOSED if self._judge.closed else OPEN,
                 self._newest_ns,
                 now_ns + DEADLINE_NS,
                 EVALUATED if self._stop_input.known else EVALUATED & ~_OF_THE_STOP,

@@ -152,7 +152,7 @@ class Bench:
             "profile": _PROFILE,
             "processes": [self._worker_row(), self._gate_row()],
             "keys": {"selftest": public},
-            "configuration": None,
+            "configuration": [],
             "hardware_watchdog": None,
             "real_time": self._real_time,
             "arms_itself": False,
