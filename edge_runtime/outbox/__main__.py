@@ -82,13 +82,22 @@ def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
     gc.freeze()  # what was imported lives as long as the process: the collector need not walk through it again
     if slot is None:
         _say_ready()
-    while signal.sigtimedwait(_SIGNALS, BEAT_S) is None:
+    while not _asked_to_end():
         if slot is not None:
             _beat(slot, outbox, clock)
     outbox.drain()
     server.stop()
     outbox.close()
     return 0
+
+
+def _asked_to_end() -> bool:
+    """Whether a signal to end came within `BEAT_S`.
+
+    A process that was stopped for longer, and goes on, gets a record from `sigtimedwait` that nobody filled in.
+    """
+    found = signal.sigtimedwait(_SIGNALS, BEAT_S)
+    return found is not None and found.si_signo in _SIGNALS
 
 
 def _beat(slot: SlotWriter, outbox: Outbox, clock: SystemClock) -> None:

@@ -28,6 +28,7 @@ from edge_runtime.outbox import (
     Put,
     PutResult,
 )
+from edge_runtime.outbox.__main__ import BEAT_S
 from edge_runtime.outbox.frames import MAX_FRAME_BYTES
 from edge_runtime.protocol.vocabulary import DecisionKind
 from edge_runtime.state import StateDirectory, short_socket_path
@@ -232,6 +233,19 @@ def test_without_its_process_a_client_says_so_and_comes_back(state: StateDirecto
     with pytest.raises(OutboxUnavailable):
         caller.status()
     caller.close()
+
+
+def test_one_that_was_stopped_goes_on_and_does_not_take_that_for_its_end(state: StateDirectory) -> None:
+    with process(state) as child, contextlib.closing(client(state, 5)) as caller:
+        for _ in range(2):
+            child.send_signal(signal.SIGSTOP)
+            time.sleep(1.5 * BEAT_S)
+            child.send_signal(signal.SIGCONT)
+            time.sleep(2 * BEAT_S)
+            assert child.poll() is None
+        assert caller.status().ledger.accepted == 0
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(10) == 0
 
 
 def test_a_second_process_and_bad_settings_end_with_one_sentence(state: StateDirectory) -> None:
