@@ -11,8 +11,11 @@ from edge_runtime.outbox import OutboxClient, OutboxError, OutboxStatus
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import get_logger
 
-OUTBOX_S = 0.25
+OUTBOX_S = 0.2
 """The outbox may take so long to say how the queue stands."""
+
+ASK_NS = 5 * NS_PER_S
+"""It is asked so often: it counts a long queue for the answer."""
 
 AGAIN_NS = 10 * NS_PER_S
 """One that did not answer is left alone for so long."""
@@ -42,6 +45,7 @@ class EventRoad:
         self._gates_client = OutboxClient(state.outbox_socket, clock, _CALL_S)
         self._client = OutboxClient(state.outbox_socket, clock, OUTBOX_S)
         self._again_ns = 0
+        self._queue: OutboxStatus | None = None
         settings = GateSettings(delivery.ring_bytes, delivery.ring_events)
         self._gate = Gate(
             self._gates_client, PolicyFile(policy, clock), state, settings=settings, clock=clock
@@ -50,14 +54,15 @@ class EventRoad:
         self.announcer = Announcer(self._gate, labels, clock)
 
     def queue(self) -> OutboxStatus | None:
-        """How the queue stands; None where the outbox does not answer in time, or did not a moment ago."""
+        """How the queue stood a moment ago; None where the outbox does not answer in time, or did not."""
         if self._clock.monotonic_ns() < self._again_ns:
-            return None
+            return self._queue
         try:
-            return self._client.status()
+            self._queue, pause_ns = self._client.status(), ASK_NS
         except OutboxError:
-            self._again_ns = self._clock.monotonic_ns() + AGAIN_NS
-            return None
+            self._queue, pause_ns = None, AGAIN_NS
+        self._again_ns = self._clock.monotonic_ns() + pause_ns
+        return self._queue
 
     def hand_over(self) -> None:
         """Take no more events, and hand over what is inside."""
