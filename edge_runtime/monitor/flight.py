@@ -115,7 +115,8 @@ def decode_line(line: bytes) -> FlightRecord | None:
 def segments(folder: Path) -> list[Path]:
     """The files, oldest first; none where the folder cannot be read."""
     try:
-        names = [entry.name for entry in os.scandir(folder)]
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     except OSError:
         return []
     return [folder / name for name in sorted(name for name in names if _SEGMENT.fullmatch(name))]
@@ -242,8 +243,10 @@ class FlightWriter:
         for old in there[: max(0, len(there) - SEGMENTS + 1)]:
             old.unlink(missing_ok=True)
         number = 1 + (int(there[-1].stem) if there else 0)
+        while (path := self._folder / f"{number:012d}.flight").is_symlink() or path.exists():
+            number += 1  # whatever a damaged file system left there
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        fresh = os.open(self._folder / f"{number:012d}.flight", flags, 0o600)
+        fresh = os.open(path, flags, 0o600)
         self.sync()
         self.close()
         self._fd, self._size, self._torn = fresh, 0, False

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from edge_runtime.clock import NS_PER_MS, WallLabel
+from edge_runtime.guard.conditions import conditions_in
 from edge_runtime.monitor.changes import reason_text
 from edge_runtime.monitor.flight import FlightRecord
 
@@ -63,6 +64,11 @@ def _is_thinned(record: FlightRecord, shown_ns: dict[str, int], every_s: float) 
     return False
 
 
+def _start(fields: Mapping[str, Any]) -> str:
+    guard = "under a guard" if fields["ring"] else "without a guard"
+    return f"monitor {fields['version']} began {guard}, pid {fields['pid']}, configuration {fields['config'][:19]}"
+
+
 def _change(fields: Mapping[str, Any]) -> str:
     return f"STATE {reason_text(fields)}"
 
@@ -74,8 +80,13 @@ def _worker(fields: Mapping[str, Any]) -> str:
 
 
 def _turn(fields: Mapping[str, Any]) -> str:
-    permit = "may move" if fields.get("permit") else "may not move"
-    return f"guard {fields['state']}, {permit}, at worst {fields.get('late_worst_us')} us late"
+    permit = "may move" if fields["permit"] else "may not move"
+    mode = f" ({fields['mode']})" if fields.get("mode") else ""
+    text = f"guard {fields['state']}{mode}, {permit}, at worst {fields.get('late_worst_us')} us late"
+    for key, words in (("tripped", "holds"), ("not_evaluated", "not evaluated")):
+        names = [condition.value for condition in conditions_in(int(fields.get(key, "0"), 16))]
+        text += f"; {words}: {', '.join(names)}" if names else ""
+    return text
 
 
 def _conditions(fields: Mapping[str, Any]) -> str:
@@ -121,7 +132,7 @@ def _lost(fields: Mapping[str, Any]) -> str:
 
 
 _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "start": lambda fields: f"monitor began, pid {fields['pid']}, {'' if fields['ring'] else 'no '}guard",
+    "start": _start,
     "end": lambda _: "monitor ended in order",
     "change": _change,
     "worker": _worker,

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edge_runtime import __version__
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.config.guard import GuardConfig
@@ -115,7 +116,7 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
                 clock=clock,
             )
         )
-        _begin(recorder, recalled, ring_name, road, clock)
+        _begin(loaded.digest, recorder, recalled, ring_name, road)
         gc.collect()
         gc.freeze()  # what was imported lives as long as the process
         rounds.run(ending)
@@ -173,10 +174,17 @@ def _disks(loaded: LoadedConfig, state: StateDirectory) -> dict[str, Path]:
 
 
 def _begin(
-    recorder: Recorder, recalled: Recalled, ring: str | None, road: "EventRoad | None", clock: SystemClock
+    digest: str, recorder: Recorder, recalled: Recalled, ring: str | None, road: "EventRoad | None"
 ) -> None:
-    stamp = Stamp.take(clock)
-    records = [stamp.record("start", {"pid": os.getpid(), "ring": ring, "after": recalled.after})]
+    stamp = Stamp.take(SystemClock())
+    fields = {
+        "version": __version__,
+        "config": digest,
+        "pid": os.getpid(),
+        "ring": ring,
+        "after": recalled.after,
+    }
+    records = [stamp.record("start", fields)]
     if road is not None and recalled.given_up:
         get_logger().error("events of an earlier run given up", events=recalled.given_up)
         records.append(stamp.record("lost", {"events": recalled.given_up}))

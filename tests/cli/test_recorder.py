@@ -27,16 +27,18 @@ MEASURED: dict[str, Any] = {
     "round_ms": 2.0,
 }
 
+TURN = {"state": "NOMINAL", "mode": "drive", "permit": True, "tripped": "4000000", "late_worst_us": 120}
+
 
 def record(kind: str, at_s: float, *, boot: str = BOOT, synced: bool = True, **fields: Any) -> FlightRecord:
     return FlightRecord(kind, round(at_s * 1e9), T0_MS + round(at_s * 1000), synced, boot, fields)
 
 
 STORY = [
-    record("start", 0, pid=12, ring="r", after=None),
+    record("start", 0, version="1.2", config="sha256:0123456789abcdef", pid=12, ring="r", after=None),
     record("conditions", 0, tripped=[], not_evaluated=[], why={}),
     *[record("measured", at, **MEASURED) for at in range(25)],
-    *[record("turn", at, state="NOMINAL", permit=True, late_worst_us=120) for at in range(25)],
+    *[record("turn", at, **TURN) for at in range(25)],
     record("worker", 25, name="perception", phase="killed", pid=77, exit=-9),
     record("change", 25.5, before="NOMINAL", state="SAFE", causes=["worker_hung"], latch="ab12", event="e"),
     record("handed", 26),
@@ -50,7 +52,7 @@ STORY = [
     record("news", 30, x=1),
     record("measured", 31, nothing=True),
     record("end", 32),
-    record("start", 1, boot="another", synced=False, pid=13, ring=None, after=None),
+    record("start", 1, boot="another", synced=False, version="1", config="c", pid=13, ring=None, after=None),
 ]  # fmt: skip
 
 
@@ -70,11 +72,12 @@ def test_a_person_reads_what_happened_in_its_order_within_80_columns(state: Path
     text = " ".join(done.out.split())
     for words in (
         "2026-09-21 UTC, boot 9f3c2a1b",
-        "monitor began, pid 12, guard",
+        "monitor 1.2 began under a guard, pid 12, configuration sha256:0123456789ab",
+        "monitor 1 began without a guard, pid 13, configuration c",
         "monitor: all that it looks at is well",
         "53.9 C cpu-thermal · 1500 MiB of memory · state 2000 MiB · 3 queued (healthy)",
         "· yard running 80 ms · main 73 % 24.15 V · arm unknown",
-        "guard NOMINAL, may move, at worst 120 us late",
+        "guard NOMINAL (drive), may move, at worst 120 us late; holds: link_lost",
         "worker perception is killed, pid 77, last exit -9",
         "STATE NOMINAL -> SAFE (latch ab12): worker_hung, a worker finished no work",
         "monitor: disk_nearly_full (state: 1 MiB free of 90); memory_pressure not evaluated (not there)",

@@ -148,7 +148,14 @@ def test_damage_anywhere_costs_the_lines_that_it_hit(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not ours", encoding="utf-8")
     numbers, damage = written(tmp_path)
     assert len(numbers) >= 96
-    assert damage.files == ["000000000002.flight: Is a directory"]
+    assert damage.files == []
+    writer.close()
+    again = FlightWriter(tmp_path, BYTES)
+    last = 1000
+    while not (tmp_path / "000000000003.flight").exists():
+        assert again.append([encode_record(record(last))]) == 1
+        last += 1
+    assert written(tmp_path)[0][-1] == last - 1
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
