@@ -124,3 +124,9 @@ def test_the_hardware_goes_on_counting_unless_it_is_disarmed(tmp_path: Path) -> 
 def test_a_device_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         HardwareWatchdog(tmp_path / "watchdog", 30)
+
+
+def test_one_that_was_never_there_can_be_closed(tmp_path: Path) -> None:
+    service = ServiceManager({})
+    service.close()
+    assert not service.listens
