@@ -85,7 +85,9 @@ def reason_text(fields: Mapping[str, Any]) -> str:
     causes = "; ".join(cause_text(str(cause)) for cause in _items(fields.get("causes")))
     latch = f" (latch {fields['latch']})" if fields.get("latch") else ""
     told = f": {causes}" if causes else ""
-    return f"{fields.get('before') or 'start'} -> {fields.get('state')}{latch}{told}"
+    before, state = fields.get("before"), fields.get("state")
+    began = before is None or before == state  # the first entry of a guard
+    return f"{'start' if began else before} -> {state}{latch}{told}"
 
 
 def cause_text(cause: str) -> str:

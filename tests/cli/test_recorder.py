@@ -27,7 +27,13 @@ MEASURED: dict[str, Any] = {
     "round_ms": 2.0,
 }
 
-TURN: dict[str, Any] = {"state": "NOMINAL", "mode": "drive", "permit": True, "tripped": "4000000", "late_worst_us": 120}
+TURN: dict[str, Any] = {
+    "state": "NOMINAL",
+    "mode": "drive",
+    "permit": True,
+    "tripped": "4000000",
+    "late_worst_us": 120,
+}
 
 
 def record(kind: str, at_s: float, *, boot: str = BOOT, synced: bool = True, **fields: Any) -> FlightRecord:

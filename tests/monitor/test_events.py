@@ -68,6 +68,7 @@ def test_a_change_becomes_an_event_of_the_device(state: str, severity: Severity)
 
 
 def test_a_reason_is_bounded_and_says_what_it_does_not_know() -> None:
+    assert reason_text({"before": "INIT", "state": "INIT", "causes": []}) == "start -> INIT"
     assert reason_text({"before": None, "state": "INIT", "causes": None}) == "start -> INIT"
     assert reason_text({"before": "INIT", "state": "SAFE", "causes": ["+3", "new_thing"]}).endswith(
         ": +3; new_thing"
