@@ -165,6 +165,8 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
         recorders = _recorders(loaded, models, wishes.annotate, wishes.sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
+        if beats is not None and numbers is not None:
+            _show_guard(numbers, loaded, wishes.state)
         road = _delivery(loaded, wishes.state, numbers)
         sinks: list[EventSink] = [*files, *([road] if road else [])]
         node = Node(
@@ -213,6 +215,15 @@ def _settle_in() -> None:
     cv2.setNumThreads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     leave_no_core()
+
+
+def _show_guard(numbers: "Metrics", loaded: "LoadedConfig", state: Path | None) -> None:
+    """The guard's numbers beside those of the cameras."""
+    from edge_runtime.node.places import state_of
+    from edge_runtime.node.workers import ask_guard
+
+    place = state_of(loaded, state)
+    numbers.watch_guard(lambda: ask_guard(place))
 
 
 def _delivery(loaded: "LoadedConfig", state: Path | None, numbers: "Metrics | None") -> "Delivery | None":

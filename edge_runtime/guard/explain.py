@@ -57,7 +57,6 @@ _EVALUATED_BY = {
         _C.TEMPERATURE_UNKNOWN,
     ),
     "motion-gate": (
-        _C.MOTION_GATE_MISMATCH,
         _C.MOTION_REFUSALS,
         _C.UNAPPROVED_RISK,
         _C.ESTOP,

@@ -37,6 +37,11 @@ class Drive:
         self._drive.settimeout(0.1)
         self._last_s: float | None = None
 
+    def begin(self) -> None:
+        """Count from now on."""
+        self.proposed = self.passed = 0
+        self.longest_gap_s = 0.0
+
     @contextlib.contextmanager
     def running(self) -> Iterator["Drive"]:
         """Both ends at work."""
@@ -111,20 +116,37 @@ def commission(device: RunningDevice, folder: Path) -> None:
 
 
 def acknowledge(device: RunningDevice, folder: Path, latch: str) -> None:
-    """Sign with ada's key that it is safe to go on."""
+    """Sign with ada's key that it is safe to go on; again while what led to the latch is not clear long enough."""
     place = ("--state", str(device.state.path))
-    _command(
-        "guard", "ack", "--latch", latch, "--key", str(folder / "ada.key"), "--note", "looked at it", *place
+    words = (
+        "guard",
+        "ack",
+        "--latch",
+        latch,
+        "--key",
+        str(folder / "ada.key"),
+        "--note",
+        "looked at it",
+        *place,
     )
+    until = time.monotonic() + 60
+    while (done := _run(*words)).returncode != 0:
+        assert "not clear" in done.stderr, done.stderr
+        assert time.monotonic() < until, done.stderr
+        time.sleep(0.5)
 
 
 def _command(*words: str) -> str:
-    done = subprocess.run(
+    done = _run(*words)
+    assert done.returncode == 0, f"{words}: {done.stderr}"
+    return done.stdout
+
+
+def _run(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
         [sys.executable, "-m", "edge_runtime.cli.main", *words],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, f"{words}: {done.stderr}"
-    return done.stdout

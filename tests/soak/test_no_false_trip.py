@@ -28,6 +28,7 @@ def test_nothing_trips_while_both_cores_are_busy(tmp_path: Path, media: Path, yo
     with running_device(config) as device, drive.running():
         commission(device, tmp_path)
         with busy(2):
+            drive.begin()
             until, looks = time.monotonic() + MINUTES * 60, 0
             while time.monotonic() < until:
                 status = device.wait(lambda _: True)
