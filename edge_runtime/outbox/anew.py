@@ -47,7 +47,7 @@ def begin_anew(tx: Transaction, epoch: str) -> None:
     tx.database.execute("DELETE FROM outcomes")
     forget_run(tx.books)
     tx.books.epoch, tx.books.next, tx.books.passed = epoch, len(rows) + 1, 0
-    tx.leases.order.load(tx.database)
+    tx.order().load(tx.database)
     tx.anew = True
     tx.on_commit.append(lambda: _read_again(tx))
 

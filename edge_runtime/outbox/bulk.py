@@ -34,7 +34,9 @@ class Insert:
         whole = len(rows) - len(rows) % _AT_ONCE
         for first in range(0, whole, _AT_ONCE):
             database.execute(self._many, list(chain.from_iterable(rows[first : first + _AT_ONCE])))
-        if whole < len(rows):
+        if whole + 1 == len(rows):
+            database.execute(self._one, rows[whole])
+        elif whole < len(rows):
             database.execute_many(self._one, rows[whole:])
 
 

@@ -31,7 +31,7 @@ def _victims(tx: Transaction, need: int, severity: int) -> list[Place] | None:
 
     What is on its way does not give way; what rests does.
     """
-    order, resting = tx.leases.order, tx.resting(severity)
+    order, resting = tx.order(), tx.resting(severity)
     found: list[Place] = []
     taken: list[Place] = []
     for level in range(severity + 1):

@@ -22,8 +22,8 @@ class KnownKeys:
 
     Attributes:
         limit: as given.
-        keys: whether one was submitted before.
-        order: the same, the oldest first.
+        keys: whether one was submitted before; those of a transaction that is under way are in it.
+        order: those that are committed, the oldest first.
         ring: where they and their receipts are on the disk.
     """
 
@@ -34,13 +34,12 @@ class KnownKeys:
         self.keys: set[bytes] = set()
         self.order: deque[bytes] = deque()
 
-    def take_back(self, number: int) -> None:
-        """The newest `number` of them were not committed."""
-        for _ in range(number):
-            self.keys.discard(self.order.pop())
+    def keep(self, keys: Iterable[bytes]) -> None:
+        """These are committed; forget what leaves the ring for them."""
+        self.order.extend(keys)
+        self._trim()
 
-    def trim(self) -> None:
-        """Forget what left the ring; called after a commit."""
+    def _trim(self) -> None:
         for _ in range(len(self.order) - self.limit):
             self.keys.discard(self.order.popleft())
 
@@ -67,4 +66,4 @@ class KnownKeys:
         self.order = deque(key for key in queued if key not in self.keys)
         self.keys.update(self.order)
         self.order.extend(decided)
-        self.trim()
+        self._trim()

@@ -37,7 +37,7 @@ def lease(
         owner: who has them from now on.
         wall_ms: milliseconds since 1970 by a synchronised clock, or None.
     """
-    if tx.leases.order.runs_out(tx.now_ms):
+    if tx.order().runs_out(tx.now_ms):
         expire(tx)
         tx.write_rows()
     places = _take(tx, max_items, max_bytes, min_severity)
@@ -55,7 +55,7 @@ def lease(
 
 def _take(tx: Transaction, max_items: int, max_bytes: int, min_severity: int) -> list[Place]:
     """Events that nobody has and that have not run out, in order; they leave the order."""
-    order, late = tx.leases.order, bound_of(tx.now_ms)
+    order, late = tx.order(), bound_of(tx.now_ms)
     taken: list[Place] = []
     left = max_bytes
     for severity in range(CRITICAL, max(0, min_severity) - 1, -1):

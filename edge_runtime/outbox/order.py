@@ -94,9 +94,10 @@ class Order:
 
     def begin(self) -> None:
         """From here on changes can be taken back."""
-        self._changes.clear()
-        self._forgotten.clear()
-        self._met.clear()
+        if self._changes or self._forgotten:  # what was met was taken as well
+            self._changes.clear()
+            self._forgotten.clear()
+            self._met.clear()
 
     def undo(self) -> None:
         """Take back what changed since `begin`."""

@@ -117,9 +117,7 @@ class Outbox:
 
         def accept(tx: Transaction) -> list[PutResult]:
             return [
-                queue_rows.enqueue(tx, item)
-                if item.kind is DecisionKind.SEND and not item.too_large
-                else _accept_other(tx, item)
+                queue_rows.enqueue(tx, item) if item.kind is DecisionKind.SEND else _accept_other(tx, item)
                 for item in submissions
             ]
 

@@ -43,15 +43,18 @@ def row_crc(key: bytes, severity: int, deadline: int, body: bytes) -> int:
 
 def enqueue(tx: Transaction, item: Submission) -> PutResult:
     """Queue one event, giving up others where the quota asks for it: none that is more severe, see `eviction`."""
-    key, severity, body = item.key, item.severity, item.body
+    key, body = item.key, item.body
+    if item.too_large:
+        return refuse(tx, NotAccepted.TOO_LARGE)
     if key in tx.known.keys:
         return DUPLICATE[tx.volatile]
-    if tx.excess(len(body) + ROW_OVERHEAD, severity) > 0:
-        refusal = make_room(tx, len(body) + ROW_OVERHEAD, severity)
+    size = len(body) + ROW_OVERHEAD
+    if tx.books.bytes + size > tx.share:
+        refusal = make_room(tx, size, item.severity)
         if refusal is not None:
             return refuse(tx, refusal)
     evidence = None if item.evidence is None else evidence_rows.add(tx, item)
-    insert(tx, key, severity, ttl_ms(item.ttl_ns), body, evidence=evidence)
+    insert(tx, key, item.severity, ttl_ms(item.ttl_ns), body, evidence=evidence)
     tx.decide(key, item.receipt)
     tx.books.accepted += 1
     return ACCEPTED[tx.volatile]
@@ -155,7 +158,7 @@ def _chunk(tx: Transaction) -> int:
 
 def expire(tx: Transaction) -> int:
     """Give up what is past its deadline, at most a chunk; what is on its way gets some grace."""
-    order, bound, left = tx.leases.order, bound_of(tx.now_ms), _chunk(tx)
+    order, bound, left = tx.order(), bound_of(tx.now_ms), _chunk(tx)
     late = _late_leases(tx)[:left]
     for severity in range(SEVERITIES):
         while len(late) < left and (entry := order.first(severity)) is not None and entry < bound:
@@ -165,7 +168,7 @@ def expire(tx: Transaction) -> int:
 
 def runs_out(tx: Transaction) -> bool:
     """Whether `expire` would give up anything."""
-    return tx.leases.order.runs_out(tx.now_ms) or bool(_late_leases(tx))
+    return tx.order().runs_out(tx.now_ms) or bool(_late_leases(tx))
 
 
 def _late_leases(tx: Transaction) -> list[Place]:
@@ -184,7 +187,7 @@ def share_past(tx: Transaction, time_ms: int) -> float:
     if not tx.books.queued:
         return 0.0
     bound = bound_of(time_ms)
-    past = tx.leases.order.past(time_ms) + sum(entry < bound for _, entry in tx.leases.places.values())
+    past = tx.order().past(time_ms) + sum(entry < bound for _, entry in tx.leases.places.values())
     return past / tx.books.queued
 
 

@@ -64,20 +64,13 @@ class Ring:
     """
 
     __slots__ = (
-        "_before",
-        "_checksum",
-        "_first",
-        "_full",
-        "_limit",
-        "_number",
-        "_records",
-        "_slot",
-        "_turns",
-    )
+        "_before", "_checksum", "_first", "_full", "_limit", "_number", "_records", "_slot", "_top", "_turns",
+    )  # fmt: skip
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._full: deque[tuple[int, int]] = deque()  # slots and their first numbers, without the current one
+        self._top = 1
         self._begin(1, 1)
         self._before: tuple[int, int, bytes, int, int] | None = None
         self._turns: list[list[tuple[int, int]]] = []  # what each turn of this transaction took from the left
@@ -96,6 +89,7 @@ class Ring:
         self.committed()
         self._full = deque((place.slot, place.first) for place in places[:-1])
         if places:
+            self._top = max(place.slot for place in places)
             self._begin(places[-1].slot, places[-1].first)
             for key, receipt in places[-1].decisions or ():
                 self._add(key + _LENGTH.pack(len(receipt)) + receipt, 1)
@@ -119,8 +113,11 @@ class Ring:
         sealed = seal_books(books)
         room = SLOT_BYTES - _HEAD.size - len(sealed[0]) - _SLACK
         records = [key + _LENGTH.pack(len(receipt)) + receipt for key, receipt in decisions]
-        ends = list(accumulate(map(len, records)))
         done, last = 0, self.last + len(records)
+        if len(joined := b"".join(records)) + len(self._records) <= room:
+            self._add(joined, len(records))
+            done = len(records)
+        ends = list(accumulate(map(len, records[done:])))
         while done < len(records):
             before = ends[done - 1] if done else 0
             upto = bisect_right(ends, before + room - len(self._records), done)
@@ -191,10 +188,9 @@ class Ring:
             taken.append(full.popleft())
             database.execute("DELETE FROM ring WHERE slot = ?", (taken[-1][0],))
         self._turns.append(taken)
-        self._begin(taken[0][0] if taken else self._unused(), self._first + self._number)
-
-    def _unused(self) -> int:
-        return 1 + max(slot for slot, _ in self._full)
+        if not taken:
+            self._top += 1  # where that is taken back, one number stays unused
+        self._begin(taken[0][0] if taken else self._top, self._first + self._number)
 
 
 def read_places(database: Database) -> list[Place]:

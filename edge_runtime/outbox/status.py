@@ -16,7 +16,7 @@ def read_status(tx: Transaction, engine: Engine, directory: Path) -> OutboxStatu
     """The status; see `OutboxStatus`."""
     database = tx.database
     counters = {name: number for name, number in database.execute("SELECT name, n FROM counters")}  # noqa: C416
-    by_severity = engine.leases.order.counts()
+    by_severity = tx.order().counts()
     for severity, _ in engine.leases.places.values():
         by_severity[severity] += 1
     oldest = database.execute("SELECT added FROM queue ORDER BY seq LIMIT 1")

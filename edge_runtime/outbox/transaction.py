@@ -12,7 +12,7 @@ from edge_runtime.outbox.bulk import Insert, delete_queued
 from edge_runtime.outbox.database import Database, Row
 from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.leases import Leases
-from edge_runtime.outbox.order import Place, entry_of, has_crop, length_of, seq_of
+from edge_runtime.outbox.order import Order, Place, entry_of, has_crop, length_of, seq_of
 from edge_runtime.outbox.ranges import add_outcomes
 from edge_runtime.outbox.ring import Decision
 from edge_runtime.outbox.schema import ROW_OVERHEAD
@@ -48,6 +48,7 @@ class Transaction:
         gone_files: digests of crops whose files are deleted after the commit.
         copy_books: whether the books are written to their own table as well; upkeep asks for it.
         saved: whether `finish` ran.
+        share: bytes that the queue may hold beside what is reserved for critical events; below it nobody gives way.
         anew: whether the queue was numbered anew, so that its order must be read again.
     """
 
@@ -67,19 +68,20 @@ class Transaction:
     gone_files: list[bytes] = field(default_factory=list)
     copy_books: bool = False
     saved: bool = False
+    share: int = 0
     _quota: int = 0
-    _share: int = 0
     _new: dict[int, Row] = field(default_factory=dict)
     _deleted: list[int] = field(default_factory=list)
     _decisions: list[Decision] = field(default_factory=list)
     _outcomes: dict[Fate, list[int]] = field(default_factory=dict)
     _ended: list[int] = field(default_factory=list)
-    _keys_added: int = 0
+    _keys: list[bytes] = field(default_factory=list)
+    _unordered: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         quota = self.settings.quota_bytes
         self._quota = quota if self.tight is None else min(quota, self.tight)
-        self._share = int(self._quota * (1 - self.settings.reserve_share))
+        self.share = int(self._quota * (1 - self.settings.reserve_share))
 
     @property
     def ended(self) -> Collection[int]:
@@ -96,14 +98,22 @@ class Transaction:
         books = self.books
         need = books.bytes + size - self._quota
         if severity < CRITICAL:
-            need = max(need, books.bytes - books.critical_bytes + size - self._share)
+            need = max(need, books.bytes - books.critical_bytes + size - self.share)
         return need
 
     def insert(self, row: Row) -> None:
         """Add a row of the queue: seq, key, severity, added, deadline, tries, evidence, crc, body."""
-        seq = row[0]
-        self._new[seq] = row
-        self.leases.order.add(row[2], entry_of(row[4], seq, len(row[8]), crop=row[6] is not None))
+        self._new[row[0]] = row
+        self._unordered.append(row)
+
+    def order(self) -> Order:
+        """The order of the queue, with what this transaction has queued."""
+        order = self.leases.order
+        if self._unordered:
+            for row in self._unordered:
+                order.add(row[2], entry_of(row[4], row[0], len(row[8]), crop=row[6] is not None))
+            self._unordered.clear()
+        return order
 
     def delete(self, seqs: Sequence[int]) -> None:
         """Delete rows of the queue; `end` counts them."""
@@ -113,10 +123,10 @@ class Transaction:
 
     def forget(self, seqs: Sequence[int]) -> None:
         """These were deleted although nobody took them from the order; those that somebody has are not in it."""
-        leases = self.leases
+        order, places = self.order(), self.leases.places
         for seq in seqs:
-            if seq not in leases.places:
-                leases.order.forget(seq)
+            if seq not in places:
+                order.forget(seq)
 
     def give_up(self, places: Sequence[Place], fate: Fate) -> int:
         """Delete events that were taken from the order, or rest, and count them; how many they were."""
@@ -138,11 +148,9 @@ class Transaction:
 
     def decide(self, key: bytes, receipt: bytes) -> None:
         """Keep a decision's receipt in the ring. Without a receipt the key alone is kept."""
-        known = self.known
-        known.keys.add(key)
-        known.order.append(key)
+        self.known.keys.add(key)
+        self._keys.append(key)
         self._decisions.append((key, receipt))
-        self._keys_added += 1
 
     def end(self, rows: Sequence[EndingRow], fate: Fate, *, known_to_server: bool = False) -> int:
         """Count rows that were deleted from the queue; how many they were.
@@ -184,6 +192,7 @@ class Transaction:
 
     def finish(self) -> None:
         """Write rows, outcomes, counters, decisions and books; the caller commits."""
+        self.order()
         self.write_rows()
         for fate, seqs in self._outcomes.items():
             add_outcomes(self.database, self.books, fate, seqs)
@@ -201,8 +210,8 @@ class Transaction:
         self.known.ring.committed()
         if self._ended:
             self.leases.end(self._ended)
-        if self._keys_added:
-            self.known.trim()
+        if self._keys:
+            self.known.keep(self._keys)
         for action in self.on_commit:
             action()
 
@@ -210,7 +219,7 @@ class Transaction:
         """Take back what was changed in memory: nothing of it was committed."""
         for action in reversed(self.on_rollback):
             action()
-        self.known.take_back(self._keys_added)
+        self.known.keys.difference_update(self._keys)
         self.known.ring.undo()
         if self.anew:
             self.leases.order.load(self.database, self.leases.places)
