@@ -37,7 +37,7 @@ LABELS = Labels(DataClass.INTERNAL, "sha256:" + "0" * 64)
 STAMP = Stamp(1_000 * NS_PER_S, WallLabel(1_790_000_000 * NS_PER_S, True, "boot-1"))
 
 
-def change(state: object = "SAFE", before: str = "NOMINAL", **more: Any) -> FlightRecord:
+def change(state: object = "SAFE", before: str = "INIT", **more: Any) -> FlightRecord:
     told = {"before": before, "state": state, "causes": ["worker_dead"], "latch": "0011", **more}
     entry = RingEntry(7, 1, STAMP.now_ns - NS_PER_S // 2, json.dumps(told).encode())
     return records_of([entry], "ring", STAMP, events=True)[0]
@@ -64,7 +64,7 @@ def test_a_change_becomes_an_event_of_the_device(state: str, severity: Severity)
     assert (event.latency_ms, event.late, event.sequence) == (500.0, False, 7)
     assert event.at.monotonic_ns == STAMP.now_ns - NS_PER_S // 2
     assert event.at.wall == WallLabel(STAMP.wall.unix_ns - NS_PER_S // 2, True, "boot-1").isoformat()
-    assert event.reason == f"NOMINAL -> {state} (latch 0011): worker_dead, a worker process ended"
+    assert event.reason == f"INIT -> {state} (latch 0011): worker_dead, a worker process ended"
 
 
 def test_a_reason_is_bounded_and_says_what_it_does_not_know() -> None:
