@@ -259,7 +259,7 @@ def test_each_condition_is_evaluated_by_one_worker_or_by_the_guard() -> None:
         C.INFERENCE_LATE, C.OUTPUT_NOT_FINITE, C.EVENT_LATE,
     }  # fmt: skip
     assert by["motion-gate"] == {
-        C.MOTION_GATE_MISMATCH, C.MOTION_REFUSALS, C.UNAPPROVED_RISK, C.ESTOP, C.ESTOP_DISAGREES,
+        C.MOTION_REFUSALS, C.UNAPPROVED_RISK, C.ESTOP, C.ESTOP_DISAGREES,
     }  # fmt: skip
     assert by["monitor"] == {
         C.DISK_NEARLY_FULL, C.MEMORY_PRESSURE, C.CLOCK_STEPPED, C.BATTERY_MISSING, C.BATTERY_FROZEN,
