@@ -26,6 +26,7 @@ def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
     for name in sorted(set(config.models) - used):
         yield ("models", name), "no camera uses this model"
     yield from _about_delivery(data)
+    yield from _about_guard(config)
     for name, camera in config.cameras.items():
         at = ("cameras", name)
         if camera.data_class is None:
@@ -57,6 +58,12 @@ def advice(config: NodeConfig, data: Any) -> Iterator[Finding]:
             if crossing is not None:
                 edges = "the edges after points {} and {} (from 0)".format(*crossing)
                 yield (*where, "polygon"), f"crosses itself: {edges}; what lies between them may be outside"
+
+
+def _about_guard(config: NodeConfig) -> Iterator[Finding]:
+    if config.guard is not None and config.guard.monitor.root != "/":
+        text = "heat, memory and batteries are read from another tree than this machine's"
+        yield ("guard", "monitor", "root"), text
 
 
 def _about_delivery(data: Any) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from edge_runtime.config.base import ConfigModel, Fraction, Integer, Name, PositiveSeconds, Real
+from edge_runtime.config.base import ConfigModel, Fraction, Integer, Name, PositiveSeconds, Real, Text
 from edge_runtime.protocol import DataClass
 
 MIB = 1024 * 1024
@@ -106,6 +106,7 @@ class MonitorConfig(ConfigModel):
         map: only of a body that has one.
         data_class: of the events about changes of the guard's state.
         recorder: the flight recorder.
+        root: where sys and proc lie; another tree than `/` is for simulations, and is warned of.
     """
 
     temperature: Literal["expected", "none"] = "expected"
@@ -123,6 +124,7 @@ class MonitorConfig(ConfigModel):
     map: MapConfig | None = None
     data_class: DataClass = DataClass.INTERNAL
     recorder: RecorderConfig = RecorderConfig()
+    root: Text = "/"
 
     @model_validator(mode="after")
     def _hot_comes_first(self) -> "MonitorConfig":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from edge_runtime.clock import NS_PER_MS
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.body_file import read_body_file
 from edge_runtime.config.checks import Finding
@@ -19,10 +20,11 @@ from edge_runtime.config.node import CameraConfig
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard import refusals
 from edge_runtime.guard.motion_gate.settings import parse as parse_motion_gate
-from edge_runtime.guard.profile import from_json
+from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.settings import parse
+from edge_runtime.guard.severity import Need
 from edge_runtime.guard.still import still_body
-from edge_runtime.node.watch import perception_longest_ms
+from edge_runtime.node.watch import live_max_age_ns, perception_longest_ms
 from edge_runtime.state import StateDirectory
 
 OUTBOX, UPLINK, MONITOR, PERCEPTION, MOTION_GATE = "outbox", "uplink", "monitor", "perception", "motion-gate"
@@ -107,9 +109,23 @@ def body_profile(loaded: LoadedConfig) -> Any:
         raise ConfigError(f"{path}: {error}") from None
     if unsafe := refusals.check(profile, gated=config.motion_gate is not None):
         raise ConfigError("\n".join(f"{path}: {sentence}" for sentence in unsafe))
+    if too_old := _too_old(loaded, profile):
+        raise ConfigError("\n".join(f"{path}: {sentence}" for sentence in too_old))
     if profile.stopping.travels and config.motion_gate is None:
         raise ConfigError(f"{path}: this body travels, and without guard.motion_gate nothing would hold it")
     return data
+
+
+def _too_old(loaded: LoadedConfig, profile: Profile) -> list[str]:
+    """Cameras whose frames may be older than the body relies on."""
+    bound_ns = dict(profile.freshness_ns).get(Need.CAMERA)
+    ages = {name: live_max_age_ns(camera) for name, camera in loaded.config.cameras.items()}
+    return [
+        f"freshness_ms.camera is {bound_ns // NS_PER_MS}, and frames of camera {name} may be "
+        f"{age_ns // NS_PER_MS} ms old (max_age)"
+        for name, age_ns in ages.items()
+        if bound_ns is not None and age_ns is not None and age_ns > bound_ns
+    ]
 
 
 def motion_gate_settings(loaded: LoadedConfig, state: StateDirectory) -> dict[str, Any] | None:

@@ -104,7 +104,9 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
         rounds = Rounds(
             Parts(
                 settings=settings,
-                sampler=HostSampler(clock, _disks(loaded, state), settings.batteries),
+                sampler=HostSampler(
+                    clock, _disks(loaded, state), settings.batteries, loaded.resolve(settings.root)
+                ),
                 adapters=adapters,
                 recorder=recorder,
                 ring=ring,

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.config import LoadedConfig
@@ -104,7 +105,7 @@ class Node:
         self._desks = {name: self._desk(name, camera) for name, camera in loaded.config.cameras.items()}
         self._lanes = [self._lane(name, ready, max_frames) for name, ready in models.items()]
         self._watch = None if beats is None else self._watching(beats)
-        self._heat = self._heat_keeper(health or HealthReader(self._clock, disks=()))
+        self._heat = self._heat_keeper(health or self._health_reader())
 
     def run(self) -> RunSnapshot:
         """Run until every source has ended, the frame limit is reached, or `request_stop` is called."""
@@ -291,6 +292,11 @@ class Node:
 
     def _under_way(self) -> list[UnderWay]:
         return [unit for lane in self._lanes for unit in lane.under_way()]
+
+    def _health_reader(self) -> HealthReader:
+        guard = self._loaded.config.guard
+        root = Path("/") if guard is None else self._loaded.resolve(guard.monitor.root)
+        return HealthReader(self._clock, root=root, disks=())
 
     def _heat_keeper(self, reader: HealthReader) -> HeatKeeper | None:
         """The governor, where the configuration is that of a device with a live camera."""

@@ -49,7 +49,7 @@ def perception_longest_ms(config: NodeConfig) -> int:
     ages_ms = [
         age_ns // NS_PER_MS
         for camera in config.cameras.values()
-        if (age_ns := _live_max_age_ns(camera)) is not None
+        if (age_ns := live_max_age_ns(camera)) is not None
     ]
     if not can_move(config) or not ages_ms:
         return STILL_LONGEST_MS
@@ -75,7 +75,7 @@ def camera_deadline_ns(config: NodeConfig, camera: CameraConfig) -> int:
     return int(min(deadlines_s, default=1.0) * NS_PER_S)
 
 
-def _live_max_age_ns(camera: CameraConfig) -> int | None:
+def live_max_age_ns(camera: CameraConfig) -> int | None:
     """How old a frame of the camera may be; None for a recording, which waits."""
     source = camera.source
     pacing = getattr(source, "pacing", "camera")

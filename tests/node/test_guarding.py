@@ -85,6 +85,11 @@ def test_what_only_one_of_both_says_is_refused(tmp_path: Path) -> None:
         compiled(device(tmp_path, guard={"profile": "cart.yaml"}))
 
 
+def test_a_camera_whose_frames_may_be_older_than_the_body_relies_on_is_refused(tmp_path: Path) -> None:
+    (found,) = problems(device(tmp_path, SYNTHETIC | {"max_age": 0.8}, guard=CART))
+    assert found.endswith("freshness_ms.camera is 500, and frames of camera yard may be 800 ms old (max_age)")
+
+
 def test_limits_that_the_motion_gate_does_not_have_are_refused(tmp_path: Path) -> None:
     loaded = device(tmp_path, guard=CART)
     change(tmp_path, "cart", modes={"drive": {"limits": "leap", "needs": ["camera", "inference"]}})
