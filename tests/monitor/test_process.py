@@ -276,3 +276,34 @@ def test_a_configuration_that_cannot_be_used_ends_it_with_a_sentence(
     path = write_configuration(tmp_path, {"pose": {"max_age": 0}})
     assert main(["--config", str(path), "--state", str(tmp_path / "state")]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_successor_waits_for_one_that_still_writes_its_last_lines(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state")
+    command = command_of(write_configuration(tmp_path, {}), state.path)
+
+    def starts() -> list[int]:
+        return [record.fields["pid"] for record in flight_of(state)[0] if record.kind == "start"]
+
+    def wait(number: int) -> None:
+        until = time.monotonic() + 30
+        while len(starts()) < number:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    with subprocess.Popen(command) as first:
+        wait(1)
+        with subprocess.Popen(command) as second:
+            try:
+                time.sleep(2)  # it waits for six seconds at most
+                assert second.poll() is None
+                first.terminate()
+                assert first.wait(20) == 0
+                wait(2)
+                second.terminate()
+                assert second.wait(20) == 0
+            finally:
+                first.kill()
+                second.kill()
+    assert starts() == [first.pid, second.pid]
+    assert flight_of(state)[1] == Damage()
