@@ -137,7 +137,7 @@ class Guard:
         # A body that cannot latch leaves alone what another profile left here.
         found = self._latch.find() if profile.remembers else Found(Record(None, (), boot_id().hex()))
         record = found.record
-        if found.missing and not profile.stopping.travels:
+        if found.missing and not self._settings.moves:
             record = Record(None, (), boot_id().hex())  # nothing that moves was ever left in an unknown state
         self._memory, self._outputs = machine.start(
             now_ns, boot_id=boot_id().hex(), nonce=secrets.token_bytes(32), found=record, profile=profile

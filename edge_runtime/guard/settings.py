@@ -87,7 +87,7 @@ class Settings:
         configuration: the files from which all this was compiled, each with its SHA-256.
         hardware: path and time-out in seconds of a hardware watchdog; None where none is used.
         real_time: whether to ask for SCHED_FIFO and locked memory.
-        arms_itself: in STANDBY it needs no request to arm; only for a body that cannot travel.
+        arms_itself: in STANDBY it needs no request to arm; only for a body that cannot move.
     """
 
     device: str
@@ -100,6 +100,16 @@ class Settings:
     hardware: tuple[Path, int] | None
     real_time: bool
     arms_itself: bool
+
+    @property
+    def moves(self) -> bool:
+        """Whether this body can move at all: it travels, or a motion gate passes commands to it."""
+        return self.profile.stopping.travels or self.gated
+
+    @property
+    def gated(self) -> bool:
+        """Whether there is a motion gate."""
+        return any(row.lives_on for row in self.rows)
 
 
 def read(fd: int) -> Settings:
@@ -135,13 +145,14 @@ def parse(data: bytes) -> Settings:
     top.end()
     hardware = None if watchdog is None else _hardware(JsonObject(watchdog, "hardware_watchdog"))
     _check_table(rows)
-    if arms_itself and (profile.stopping.travels or any(row.lives_on for row in rows)):
+    settings = Settings(
+        device, directory, control, profile, rows, keys, configuration, hardware, real_time, arms_itself
+    )
+    if arms_itself and settings.moves:
         raise ConfigError(
             "settings.arms_itself: only where nothing can move: a still body without a motion gate"
         )
-    return Settings(
-        device, directory, control, profile, rows, keys, configuration, hardware, real_time, arms_itself
-    )
+    return settings
 
 
 def require_safe(settings: Settings, *, realtime: bool) -> None:
@@ -154,8 +165,7 @@ def require_safe(settings: Settings, *, realtime: bool) -> None:
     Raises:
         ConfigError: why, the first reason.
     """
-    gated = any(row.lives_on for row in settings.rows)
-    if unsafe := check(settings.profile, realtime=realtime, gated=gated):
+    if unsafe := check(settings.profile, realtime=realtime, gated=settings.gated):
         raise ConfigError(f"profile {settings.profile.name}: {unsafe[0]}")
 
 

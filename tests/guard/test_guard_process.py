@@ -502,3 +502,18 @@ def test_a_guard_that_is_asked_to_end_disarms_the_hardware_and_one_that_fails_do
         assert fed.startswith(b"\0"), "fed while all was well"
         assert fed.endswith(b"V") is disarmed
         device.write_bytes(b"")
+
+
+def test_an_arm_whose_latch_file_is_gone_needs_somebody_and_a_camera_does_not(
+    make: Callable[..., GuardProcess],
+) -> None:
+    camera = make()
+    with guarded(camera):
+        camera.reach("STANDBY")
+        assert camera.end() == 0
+    (camera.folder / "latch.json").unlink()
+    arm = make()
+    arm.rows[0] |= {"lives_on": True}  # what a motion gate is to the guard
+    with guarded(arm):
+        assert arm.reach("SAFE")["latch"]["causes"] == ["latch_unknown"]
+        assert arm.end() == 0
