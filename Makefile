@@ -17,8 +17,9 @@ export DEMO_MODEL = $(value MODEL)
 export DEMO_RULES = $(value RULES)
 export PYTHON
 
-# The tests of what decides about motion; quick, and without real processes.
-GUARD_TESTS := $(patsubst %,tests/guard/test_%.py,acknowledging bug_kinds conditions explain in_time machine profile refusals)
+# The tests of what decides about motion, and of the memory and the files that it decides by.
+GUARD_TESTS := $(patsubst %,tests/guard/test_%.py,acknowledging bug_kinds conditions explain in_time latch lease machine page profile refusals starving)
+GUARD_TESTS += $(patsubst %,tests/guard/motion_gate/test_%.py,approvals estop judge limits outputs proposals settings verification)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup assets demo test guard-coverage mutation check bench trials soak docs format lint types imports clean lock
@@ -53,12 +54,12 @@ else
 	@$(BIN)/pytest $(ARGS)
 endif
 
-guard-coverage: setup ## The guard's state machine by its own tests: each line and each branch, or it fails
+guard-coverage: setup ## The state machine and the motion gate by their own tests: each line and each branch, or it fails
 	@mkdir -p $(OUT)/guard-coverage
 	@OUT=$(OUT) $(BIN)/coverage run --rcfile=tests/guard/coverage.ini -m pytest -q $(GUARD_TESTS)
 	@OUT=$(OUT) $(BIN)/coverage report --rcfile=tests/guard/coverage.ini
 
-mutation: setup ## Change the guard's state machine in 1,800 places; a test has to fail for each (5 min; MODULES="look timers")
+mutation: setup ## Change the state machine and the motion gate in each place; a test has to fail (minutes; MODULES="look motion_gate.judge")
 	@sh deploy/mutation.sh $(BIN)/python $(OUT)/mutation $(GUARD_TESTS)
 
 check: lint types imports docs test ## What CI runs: format, lint, types, import contracts, docs, tests

@@ -1,8 +1,9 @@
-"""Changes the state machine in thousands of places, one at a time, and expects a test to fail for each.
+"""Changes the state machine and the motion gate in each place, one at a time, and expects a test to fail.
 
     python tests/guard/mutants.py COPY [MODULE...]
 
-COPY holds copies of what is changed and of the tests, as `make mutation` lays them out. mutmut makes the mutants: a
+COPY holds copies of what is changed and of the tests, as `make mutation` lays them out; a module is named as below
+edge_runtime.guard, such as `look` or `motion_gate.judge`. mutmut makes the mutants: a
 function and all its changed twins in one module, chosen by a variable. They are run here and not by mutmut, which
 starts pytest anew for each and took more than an hour: the tests are collected once, and each mutant gets a fork of
 that moment, which runs those tests that reach the changed function until one fails, the likeliest first.
@@ -28,6 +29,9 @@ from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.state import state
 
 SOURCES = "edge_runtime/guard"
+LISTED = "coverage.ini"
+"""In COPY: its lines that name modules below SOURCES name those that are changed."""
+
 CPU_FACTOR = 3
 """A mutant that takes so many times the processor time of all tests hangs, which is noticed too."""
 
@@ -35,10 +39,15 @@ KNOWN: dict[str, str] = {}
 """Mutants that nobody can tell from the original, and why; also in docs/decisions."""
 
 
-def make(copy: Path) -> list[str]:
-    """Put all twins into the modules of the copy; returns the names of the mutants."""
+def make(copy: Path, modules: list[str]) -> list[str]:
+    """Put all twins into the modules of the copy, or into those that are named; the names of the mutants."""
     names: list[str] = []
-    for path in sorted((copy / SOURCES).glob("*.py")):
+    for listed in (copy / LISTED).read_text(encoding="utf-8").split():
+        path = copy / listed
+        if not listed.startswith(SOURCES):
+            continue
+        if modules and ".".join(path.relative_to(copy / SOURCES).with_suffix("").parts) not in modules:
+            continue
         mutated = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
         path.write_text(mutated.code, encoding="utf-8")
         module = ".".join(path.relative_to(copy).with_suffix("").parts)
@@ -65,7 +74,8 @@ class Loop:
         reached = state()._stats
         took: dict[pytest.Item, float] = {}
         os.environ["MUTANT_UNDER_TEST"] = "stats"  # the original, and it says which functions were called
-        for item in session.items:
+        # Chance must not decide whether a mutant is noticed, so properties do not take part.
+        for item in (one for one in session.items if not _is_property(one)):
             began = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             took[item] = time.process_time() - began
@@ -95,6 +105,7 @@ class Loop:
             trampoline.get_mutant_under_test = lambda: (
                 name
             )  # the environment, asked at each call, took most time
+            os.environ["MUTANT_UNDER_TEST"] = name  # for the processes that a test starts
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
@@ -118,6 +129,12 @@ class Loop:
             self.hung.append(name)
 
 
+def _is_property(item: pytest.Item) -> bool:
+    """Whether hypothesis makes up what a test is given."""
+    machine = getattr(getattr(item, "cls", None), "settings", None)  # of a state machine that it drives
+    return machine is not None or hasattr(getattr(item, "obj", None), "hypothesis")
+
+
 def difference(name: str) -> str:
     """What a mutant changes."""
     module, _, twin = name.rpartition(".")
@@ -136,9 +153,7 @@ def main() -> int:
     copy = Path(sys.argv[1]).resolve()
     os.chdir(copy)
     sys.path.insert(0, str(copy))
-    names = make(copy)
-    if modules := sys.argv[2:]:
-        names = [name for module in modules for name in names if name.split(".")[2] == module]
+    names = make(copy, sys.argv[2:])
     loop = Loop(names)
     arguments: list[Any] = [
         "-p",

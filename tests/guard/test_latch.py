@@ -18,11 +18,15 @@ from hypothesis import strategies as st
 
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.latch import MAX_BYTES, LatchFile
+from edge_runtime.guard.loop import LATCH_FILE
 from edge_runtime.guard.memory import Latch, Record, State
+from tests.rigs.guard_bodies import CAMERA, altered
+from tests.rigs.guarded import GuardProcess, worker_row
 
 CLEAR = Record(None, (), "boot-1")
 LATCH = Latch("0123456789ab", State.SAFE, Condition.WORKER_HUNG.mask | Condition.ESTOP.mask, 5_000_000_000)
 LATCHED = Record(LATCH, (1, 5_000_000_000), "boot-1")
+PATIENT = altered(CAMERA, {"settle_ms": 200, "late_ms": 800, "paused_ms": 5_000, "lease_ms": 900})
 
 
 @pytest.mark.parametrize("record", [CLEAR, LATCHED])
@@ -289,3 +293,78 @@ def test_without_either_flush_a_power_cut_leaves_a_part_of_it_or_what_was_said_t
         assert left - {old, path.read_bytes()}
     else:
         assert old in {left["latch"] for left in disk.after_a_cut(len(disk.steps))}
+
+
+_GUARD = """
+    import os, signal, sys
+    from pathlib import Path
+    from edge_runtime.guard.loop import Guard
+    from edge_runtime.guard.settings import parse
+    from edge_runtime.lifeline import die_with_parent
+
+    die_with_parent(signal.SIGKILL)
+    at = int(sys.argv[2])
+    guard = Guard(parse(Path(sys.argv[1]).read_bytes()), dict(os.environ))
+    steps = -1
+
+    def counted(event, arguments):  # every audited call of the interpreter from the fault on is a step
+        global steps
+        if steps >= 0:
+            steps += 1
+            if steps == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def broken(number, frame):
+        global steps
+        pid = next(one["pid"] for one in guard.status(0)["workers"])
+        os.kill(pid, signal.SIGKILL)
+        steps = 0
+
+    real = os.fsync
+    def fsync(descriptor):
+        counted("fsync", ())
+        real(descriptor)
+        counted("fsync", ())
+    os.fsync = fsync
+    sys.addaudithook(counted)
+    signal.signal(signal.SIGUSR1, broken)
+    guard.run()
+"""
+
+
+def guard_killed_at(step: int, folder: Path) -> bool:
+    """A guard that moves, whose worker dies, and that is killed so many steps later; whether it lived to latch."""
+    folder.mkdir()
+    rows = [worker_row("perception", deadline_ms=1000)]
+    guard = GuardProcess(folder, PATIENT, rows, changes={"arms_itself": True})
+    (folder / "settings").write_text(json.dumps(guard.settings()))
+    command = [sys.executable, "-c", textwrap.dedent(_GUARD), str(folder / "settings"), str(step)]
+    guard.process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    try:
+        guard.reach("NOMINAL")
+        guard.process.send_signal(signal.SIGUSR1)
+        while guard.process.poll() is None:
+            status = guard.ask(ask="status")
+            if status is not None and status["state"] == "SAFE":
+                return True
+        assert guard.process.returncode == -signal.SIGKILL
+        return False
+    finally:
+        guard.close()
+
+
+@pytest.mark.parametrize(
+    "steps", [[1, 8], pytest.param(list(range(1, 100)), marks=[pytest.mark.trial, pytest.mark.timeout(900)])]
+)
+def test_a_guard_that_is_killed_at_any_step_after_a_fault_leaves_no_file_that_permits(
+    steps: list[int], tmp_path: Path
+) -> None:
+    found: list[Record | None] = []
+    for step in steps:
+        lived = guard_killed_at(step, tmp_path / str(step))
+        found.append(LatchFile(tmp_path / str(step) / LATCH_FILE).find().record)
+        assert found[-1] is None or found[-1].latch is not None, "motion was permitted, and nobody says so"
+        if lived:
+            break
+    assert None in found, "before the latch is on disk nobody can vouch for the body"
+    assert steps == [1, 8] or any(record is not None for record in found)

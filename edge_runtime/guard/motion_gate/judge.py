@@ -85,7 +85,7 @@ class Judge:
         self._why_after = Reason.NO_LEASE
         self._after_ns = now_ns
         self._epoch_ns = 0
-        self._sequence = -1
+        self._sequence: int  # set as the gate opens
         self._recent: deque[int] = deque(maxlen=profile.refusals)
         self._shown: dict[Condition, int] = {}
 

@@ -142,7 +142,7 @@ class Bounds:
         self._profile = profile
         self._period_ns = NS_PER_S // profile.most_per_s
         self._passed_ns: int | None = None
-        self._axes: dict[str, _Axis] = {}
+        self._axes: dict[str, _Axis]
         self.rest(now_ns)
 
     def rest(self, now_ns: int) -> None:

@@ -84,6 +84,12 @@ def test_the_rate_counts_from_what_was_passed_last() -> None:
     body.passes(160, 0.16)
 
 
+def test_in_the_moment_of_the_safe_value_nothing_else_may_pass() -> None:
+    body = Body(replace(LIMITS, window_rise=9))
+    assert body.refusal(0, 0.0) is None
+    assert body.refusal(0, 0.0000001) is Reason.RATE
+
+
 def test_a_long_silence_allows_no_leap() -> None:
     body = Body(replace(LIMITS, window_rise=9))
     assert body.refusal(5000, 0.1000001) is Reason.RATE
