@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.latch import MAX_BYTES, LatchFile
-from edge_runtime.guard.loop import LATCH_FILE
 from edge_runtime.guard.memory import Latch, Record, State
 from tests.rigs.guard_bodies import CAMERA, altered
 from tests.rigs.guarded import GuardProcess, worker_row
@@ -362,7 +361,7 @@ def test_a_guard_that_is_killed_at_any_step_after_a_fault_leaves_no_file_that_pe
     found: list[Record | None] = []
     for step in steps:
         lived = guard_killed_at(step, tmp_path / str(step))
-        found.append(LatchFile(tmp_path / str(step) / LATCH_FILE).find().record)
+        found.append(LatchFile(tmp_path / str(step) / "latch.json").find().record)
         assert found[-1] is None or found[-1].latch is not None, "motion was permitted, and nobody says so"
         if lived:
             break
