@@ -281,7 +281,7 @@ def selftest(
 
     Nothing of the device is touched: a guard, a worker and a motion gate of its own run in a temporary folder.
     """
-    from edge_runtime.guard.selftest.trials import Spread, run
+    from edge_runtime.guard.selftest.trials import run
 
     report = run(trials, load=load, real_time=real_time, told=lambda text: typer.echo(text, err=True))
     if as_json:
@@ -289,17 +289,8 @@ def selftest(
 
         write_json(report.to_json())
         return
-    typer.echo(f"schedule {report.sched}, {load} busy processes, {trials} trials of each fault")
-    rows: tuple[tuple[str, dict[str, Spread]], ...] = (
-        ("latched beyond the deadline, us", report.beyond_deadline_us),
-        ("guard broken to last command, ms", report.lease_end_ms),
-    )
-    for title, spreads in rows:
-        typer.echo(f"{title:<34}{'min':>10}{'median':>10}{'p99':>10}{'max':>10}")
-        for fault, spread in spreads.items():
-            found = spread.to_json()
-            cells = "".join(f"{found[name]:>10.1f}" for name in ("min", "median", "p99", "max"))
-            typer.echo(f"  {fault:<32}{cells}")
+    for line in report.lines():
+        typer.echo(line)
 
 
 def _guard(state: Path | None) -> "Guard":

@@ -19,6 +19,7 @@ from edge_runtime.guard.selftest.trials import (
     GUARD_FAULTS,
     STARVED,
     WORKER_FAULTS,
+    Report,
     Spread,
 )
 
@@ -59,6 +60,27 @@ def require(found: dict[str, Any], trials: int) -> None:
 def test_the_spread_of_measurements() -> None:
     found = Spread((4.0, 1.0, 2.0, 3.0)).to_json()
     assert found == {"n": 4, "min": 1.0, "median": 2.5, "p99": 4.0, "max": 4.0}
+
+
+def test_what_people_read() -> None:
+    report = Report(
+        sched="fifo",
+        beyond_deadline_us={"spin": Spread((30.0, 40.0))},
+        lease_end_ms={"SIGKILL": Spread((39.0,))},
+        end_states={"worker spin": {"SAFE": 2}},
+        not_tried={"worker disk": "only root can mount"},
+    )
+    text = [" ".join(line.split()) for line in report.lines()]
+    assert text == [
+        "schedule fifo, 0 busy processes",
+        "latched beyond the deadline, us min median p99 max trials",
+        "spin 30.0 35.0 40.0 40.0 2",
+        "guard broken to last command, ms min median p99 max trials",
+        "SIGKILL 39.0 39.0 39.0 39.0 1",
+        "each time the motion gate was closed, and nothing passed after; the guard ended in",
+        "worker spin SAFE 2 times",
+        "worker disk not tried: only root can mount",
+    ]
 
 
 @pytest.mark.timeout(300)

@@ -110,6 +110,24 @@ class Report:
             "not_tried": self.not_tried,
         }
 
+    def lines(self) -> Iterator[str]:
+        """As it is printed for people."""
+        yield f"schedule {self.sched}, {self.load} busy processes"
+        for title, spreads in (
+            ("latched beyond the deadline, us", self.beyond_deadline_us),
+            ("guard broken to last command, ms", self.lease_end_ms),
+        ):
+            yield f"{title:<34}{'min':>10}{'median':>10}{'p99':>10}{'max':>10}{'trials':>8}"
+            for fault, spread in spreads.items():
+                found = spread.to_json()
+                cells = "".join(f"{found[name]:>10.1f}" for name in ("min", "median", "p99", "max"))
+                yield f"  {fault:<32}{cells}{found['n']:>8}"
+        yield "each time the motion gate was closed, and nothing passed after; the guard ended in"
+        for fault, states in self.end_states.items():
+            yield f"  {fault:<32}" + ", ".join(f"{state} {count} times" for state, count in states.items())
+        for fault, why in self.not_tried.items():
+            yield f"  {fault:<32}not tried: {why}"
+
 
 def run(trials: int, *, load: int = 0, real_time: bool = True, told: Callable[[str], None] = print) -> Report:
     """Break things, and measure.
