@@ -9,7 +9,7 @@ from edge_runtime.cli.outbox import status_record
 from edge_runtime.clock import Clock
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.latch import LatchFile
-from edge_runtime.guard.loop import LATCH_FILE
+from edge_runtime.guard.permission import LATCH_FILE
 from edge_runtime.health import HealthReader, HealthSnapshot, Reading, read_health
 from edge_runtime.health.reading import unknown
 from edge_runtime.node.camera_board import read_board

@@ -20,12 +20,11 @@ from edge_runtime.guard.configuration import Configuration
 from edge_runtime.guard.desk import Desk
 from edge_runtime.guard.flight import Flight
 from edge_runtime.guard.intent import judge_intent
-from edge_runtime.guard.latch import Found, LatchFile
-from edge_runtime.guard.lease import RENEWAL_NS, LeaseWriter
 from edge_runtime.guard.look import PROVING
-from edge_runtime.guard.memory import PERMITTING, Change, Inputs, Memory, Outputs, Record, State
+from edge_runtime.guard.memory import PERMITTING, Change, Inputs, Memory, Outputs, State
 from edge_runtime.guard.notify import HardwareWatchdog, ServiceManager
 from edge_runtime.guard.page import Page
+from edge_runtime.guard.permission import Permission
 from edge_runtime.guard.profile import EVERYTHING
 from edge_runtime.guard.realtime import Fact
 from edge_runtime.guard.ring import RingWriter
@@ -34,7 +33,6 @@ from edge_runtime.guard.slot import Clock
 from edge_runtime.guard.standing import of_change, of_latch, of_worker, words
 from edge_runtime.guard.table import OWN, Looked, Table
 
-LATCH_FILE = "latch.json"
 MOST_CHANGES = 16
 """Changes of state that are remembered for the status."""
 
@@ -70,16 +68,12 @@ class Guard:
         self._settings, self._clock, self._facts = settings, clock, facts
         self._desk = Desk(settings)
         self._page = Page([row.name for row in settings.rows], clock)
-        self._lease = LeaseWriter(settings.profile.lease_ns)
+        self._permission = Permission(settings, clock)
         self._ring = RingWriter()
         self._flight = Flight(self._ring)
         self._table = Table(settings.rows, self._page, self._shared, environment)
         self._manager = ServiceManager(environment)
         self._hardware = None if settings.hardware is None else HardwareWatchdog(*settings.hardware)
-        self._latch = LatchFile(settings.directory / LATCH_FILE)
-        # Three renewals may fail. Where nothing can move there is no hurry: 100 turns a second cost 2 % of a core.
-        quarter_ns = settings.profile.lease_ns // 4
-        self._renewal_ns = quarter_ns if settings.arms_itself else min(RENEWAL_NS, quarter_ns)
         self._alert_ns = LONGEST_NS if settings.arms_itself else ALERT_NS
         self._configuration = tuple(Configuration(*file) for file in settings.configuration)
         # A signal that comes before the guard sleeps has to wake it too: select(2) goes on after a handler.
@@ -92,8 +86,6 @@ class Guard:
         self._began_ns = clock()
         self._wake_ns = 0
         self._worst_late_ns = 0
-        self._renewed_ns = 0
-        self._until_ns = 0
         self._fed_ns = 0
         self._turns = 0
         self._latched_beyond_ns: int | None = None
@@ -134,18 +126,18 @@ class Guard:
 
     def _begin(self) -> None:
         now_ns, profile = self._clock(), self._settings.profile
-        # A body that cannot latch leaves alone what another profile left here.
-        found = self._latch.find() if profile.remembers else Found(Record(None, (), boot_id().hex()))
-        record = found.record
-        if found.missing and not self._settings.moves:
-            record = Record(None, (), boot_id().hex())  # nothing that moves was ever left in an unknown state
+        found = self._permission.find()
         self._memory, self._outputs = machine.start(
-            now_ns, boot_id=boot_id().hex(), nonce=secrets.token_bytes(32), found=record, profile=profile
+            now_ns,
+            boot_id=boot_id().hex(),
+            nonce=secrets.token_bytes(32),
+            found=found.record,
+            profile=profile,
         )
-        if found.why and record is None:
+        if found.why:
             self._sentences = (found.why,)
         self._act(now_ns, self._outputs)
-        self._save(permitting=False)
+        self._permission.save(self._memory, permitting=False)
         self._manager.ready(self._line())
         self._wake_ns = self._clock()
 
@@ -188,7 +180,7 @@ class Guard:
             if late_ns <= self._settings.profile.late_ns:  # an age says nothing else
                 self._table.kill(looked.expendable, now_ns)
             self._table.start_due(now_ns)
-            evaluated, tripped = judge_intent(self._table.gate_beats(), self._until_ns)
+            evaluated, tripped = judge_intent(self._table.gate_beats(), self._permission.until_ns)
             looked = replace(
                 looked,
                 evaluated=looked.evaluated | evaluated,
@@ -223,7 +215,7 @@ class Guard:
 
     def _shared(self, row: Row) -> tuple[tuple[int, ...], dict[str, str]]:
         """What a worker is handed besides its slot."""
-        fds, variables = self._lease.handover()
+        fds, variables = self._permission.handover()
         if row.ring:
             more, others = self._ring.handover()
             return (*fds, *more), {**variables, **others}
@@ -241,35 +233,15 @@ class Guard:
 
     def _act(self, now_ns: int, outputs: Outputs) -> None:
         """The permission first; then what must be on disk; then all else."""
-        memory = self._memory
-        if not outputs.permit and (self._outputs.permit or outputs.changes):
-            self._lease.revoke(memory.state.value)
-            self._until_ns = min(self._until_ns, self._clock())
-        if outputs.record is not None:
-            self._save(permitting=False)
+        self._permission.withdraw(self._memory, outputs)
         self._table.kill(outputs.kills, now_ns)
         self._flight.changed(outputs.changes)
         if outputs.changes or outputs.sentences:
             self._changes = (*self._changes, *outputs.changes)[-MOST_CHANGES:]
             self._sentences = outputs.sentences or self._sentences
             self._manager.status(self._line())
-        if outputs.permit and self._save(permitting=True):
-            # after all that justifies it, with a time of its own: what took long shortens nothing that is promised
-            renewed_ns = self._clock()
-            if renewed_ns - now_ns <= self._settings.profile.late_ns:
-                table = self._settings.profile.limits.index(outputs.limits)
-                self._lease.renew(renewed_ns, memory.state.value, table)
-                self._renewed_ns = renewed_ns
-                self._until_ns = renewed_ns + self._settings.profile.lease_ns
-        elif not outputs.permit and memory.latch is None and outputs.changes:
-            self._save(permitting=False)
+        self._permission.grant(now_ns, self._memory, outputs)
         self._feed(now_ns, outputs)
-
-    def _save(self, *, permitting: bool) -> bool:
-        memory = self._memory
-        return not self._settings.profile.remembers or self._latch.save(
-            Record(memory.latch, memory.latches_ns, memory.boot_id), permitting=permitting
-        )
 
     def _feed(self, now_ns: int, outputs: Outputs) -> None:
         """Those who watch the guard are fed where the state machine says so, and by nobody else."""
@@ -287,11 +259,10 @@ class Guard:
         times = [now_ns + LONGEST_NS]
         if memory.timers or memory.state in PROVING or self._ending:
             times.append(now_ns + self._alert_ns)
-        if self._outputs.permit:
-            times.append(max(now_ns, self._renewed_ns + self._renewal_ns))
         if self._manager.period_ns is not None:
             times.append(now_ns + self._manager.period_ns // 2)
-        due = [at_ns for at_ns in (self._table.due_ns(), self._desk.due_ns) if at_ns is not None]
+        dues = (self._permission.due_ns, self._table.due_ns(), self._desk.due_ns)
+        due = [at_ns for at_ns in dues if at_ns is not None]
         # One past its time is known already, and seen again in the next turn.
         times += [at_ns + 1 if at_ns >= now_ns else now_ns + ALERT_NS for at_ns in due]
         return min(times)
@@ -305,7 +276,6 @@ class Guard:
     def status(self, now_ns: int) -> dict[str, object]:
         """How things stand, for `edge-runtime status`; less than `control.LARGEST_ANSWER` bytes of JSON."""
         memory, outputs, profile = self._memory, self._outputs, self._settings.profile
-        lease_left_ns = self._renewed_ns + profile.lease_ns - now_ns
         return {
             "device": self._settings.device,
             "boot_id": memory.boot_id,
@@ -319,10 +289,10 @@ class Guard:
             "ending": self._ending,
             "latch": of_latch(memory.latch, now_ns),
             "permit": outputs.permit,
-            "lease_ms": max(0, lease_left_ns) // 1_000_000 if outputs.permit else 0,
+            "lease_ms": self._permission.left_ms(now_ns),
             "lease": {
                 "length_ms": profile.lease_ns // 1_000_000,
-                "renewal_ms": self._renewal_ns // 1_000_000,
+                "renewal_ms": self._permission.renewal_ns // 1_000_000,
                 "late_ms": profile.late_ns // 1_000_000,
             },
             "tripped": words(self._looked.tripped),
@@ -335,7 +305,10 @@ class Guard:
             "late_worst_us": self._worst_late_ns // 1_000,
             "turns": self._turns,
             "facts": {fact.name: fact.done for fact in self._facts},
-            "sentences": list(self._sentences) + ([self._latch.trouble] if self._latch.trouble else []),
+            "sentences": [
+                *self._sentences,
+                *([self._permission.trouble] if self._permission.trouble else []),
+            ],
             "unreadable": self._desk.unreadable,
         }
 
@@ -345,14 +318,14 @@ class Guard:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        self._lease.revoke("ENDED")
+        self._permission.revoke()
         self._manager.stopping()
         self._desk.close()
         if self._hardware is not None:
             # one that fails leaves it counting: a machine without its guard is to be reset
             self._hardware.close(disarm=self._orderly)
         self._manager.close()
-        self._lease.close()
+        self._permission.close()
         self._page.close()
         self._ring.close()
         os.close(self._bell)

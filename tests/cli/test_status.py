@@ -19,8 +19,8 @@ from edge_runtime.cli.status_sources import DeviceStatus, gather
 from edge_runtime.clock import SystemClock
 from edge_runtime.guard.conditions import BY_BIT
 from edge_runtime.guard.latch import LatchFile
-from edge_runtime.guard.loop import LATCH_FILE
 from edge_runtime.guard.memory import Latch, Record, State
+from edge_runtime.guard.permission import LATCH_FILE
 from edge_runtime.health import Reading
 from edge_runtime.health.reading import unknown
 from edge_runtime.node.way_out import WayOut, WayState
