@@ -159,6 +159,7 @@ class Engine:
                     tx.flush()
                 job.value, job.error = job.function(tx), None
                 writes = writes or job.writes
+            tx.count_evicted()
             if tx.orphans:
                 evidence_rows.drop_orphans(tx)
             if writes or tx.changed:

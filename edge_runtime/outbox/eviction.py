@@ -4,7 +4,6 @@ from edge_runtime.outbox.order import Place, length_of
 from edge_runtime.outbox.records import NotAccepted
 from edge_runtime.outbox.schema import ROW_OVERHEAD
 from edge_runtime.outbox.transaction import Transaction
-from edge_runtime.protocol.vocabulary import Fate
 
 
 def make_room(tx: Transaction, size: int, severity: int) -> NotAccepted | None:
@@ -15,7 +14,7 @@ def make_room(tx: Transaction, size: int, severity: int) -> NotAccepted | None:
     victims = _victims(tx, need, severity)
     if victims is None:
         return why_full(tx)
-    tx.give_up(victims, Fate.EVICTED)
+    tx.evict(victims)
     return None
 
 

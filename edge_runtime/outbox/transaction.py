@@ -76,6 +76,9 @@ class Transaction:
     _outcomes: dict[Fate, list[int]] = field(default_factory=dict)
     _ended: list[int] = field(default_factory=list)
     _keys: list[bytes] = field(default_factory=list)
+    _evicted: list[Place] = field(default_factory=list)
+    _evicted_bytes: int = 0
+    _evicted_critical: int = 0
     _unordered: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -86,6 +89,7 @@ class Transaction:
     @property
     def ended(self) -> Collection[int]:
         """Numbers of events that ended in this transaction."""
+        self.count_evicted()
         return self._ended
 
     @property
@@ -95,10 +99,10 @@ class Transaction:
 
     def excess(self, size: int, severity: int) -> int:
         """Bytes that must give way before so many more fit below the quota; 0 or less when they fit."""
-        books = self.books
-        need = books.bytes + size - self._quota
+        after = self.books.bytes - self._evicted_bytes + size
+        need = after - self._quota
         if severity < CRITICAL:
-            need = max(need, books.bytes - books.critical_bytes + size - self.share)
+            need = max(need, after - self.books.critical_bytes + self._evicted_critical - self.share)
         return need
 
     def insert(self, row: Row) -> None:
@@ -137,12 +141,28 @@ class Transaction:
         self.delete([row[0] for row in rows])
         return self.end(rows, fate)
 
+    def evict(self, places: Sequence[Place]) -> None:
+        """They give way, and the room is there at once; `count_evicted` deletes and counts those of many puts."""
+        for level, entry in places:
+            size = length_of(entry) + ROW_OVERHEAD
+            self._evicted_bytes += size
+            if level == CRITICAL:
+                self._evicted_critical += size
+        self._evicted += places
+
+    def count_evicted(self) -> None:
+        """Before anybody reads rows, books, or what ended."""
+        if self._evicted:
+            places, self._evicted = self._evicted, []
+            self._evicted_bytes = self._evicted_critical = 0
+            self.give_up(places, Fate.EVICTED)
+
     def resting(self, severity: int) -> list[Place]:
         """What the server put off, up to a severity, in the order of eviction backwards."""
         resting = self.leases.resting
         if not resting:
             return []
-        places, ended = self.leases.places, set(self._ended)
+        places, ended = self.leases.places, set(self.ended)
         found = [places[seq] for seq in resting if seq not in ended and places[seq][0] <= severity]
         return sorted(found, reverse=True)
 
@@ -177,6 +197,7 @@ class Transaction:
 
     def write_rows(self) -> None:
         """Bring the database up to what was inserted and deleted. Deletes first: a full disk has no other room."""
+        self.count_evicted()
         if self._deleted:
             delete_queued(self.database, self._deleted)
             self._deleted = []
