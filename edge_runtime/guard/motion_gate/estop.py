@@ -59,7 +59,7 @@ class FileInput(Input):
         """Reads it from its start."""
         try:
             if self._fd is None:
-                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
             elif not self._is_current():
                 self.close()
                 return False  # replaced: the next look opens the new one

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,17 @@ def test_a_file_is_read_anew_each_time(tmp_path: Path) -> None:
     assert [channel.released(0) for _ in range(3)] == [False, True, True]
     channel.close()
     channel.close()
+
+
+def test_a_pipe_that_nobody_writes_holds_no_look(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "value")
+    said: list[bool] = []
+    looking = threading.Thread(
+        target=lambda: said.append(FileInput(tmp_path / "value").released(0)), daemon=True
+    )
+    looking.start()
+    looking.join(5)
+    assert said == [False]
 
 
 def test_a_directory_is_no_input(tmp_path: Path) -> None:
