@@ -67,20 +67,19 @@ def explain(
     from edge_runtime.cli.guard_profile import chosen_body
     from edge_runtime.cli.report import write_json
     from edge_runtime.guard.explain import explained
-    from edge_runtime.guard.refusals import check
 
-    body = chosen_body(profile, config).profile
+    body = chosen_body(profile, config)
     chosen = told.conditions_named(conditions or [])
     if as_json:
         write_json(told.explain_record(body, chosen))
     elif conditions:
         for number, condition in enumerate(chosen):
-            lines = told.detail_lines(explained(condition, body))
+            lines = told.detail_lines(explained(condition, body.profile))
             typer.echo(("\n" if number else "") + "\n".join(lines))
     else:
-        for line in (*told.overview_lines(body), *told.refusal_lines(body)):
+        for line in (*told.overview_lines(body.profile), *told.refusal_lines(body)):
             typer.echo(line)
-    return 1 if check(body) else 0
+    return 1 if body.refused else 0
 
 
 @app.command()

@@ -6,11 +6,12 @@ from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
 
+from edge_runtime.cli.guard_profile import Body
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.conditions import BY_BIT, Condition
 from edge_runtime.guard.explain import Explained, explained, modes, stop
 from edge_runtime.guard.profile import Profile
-from edge_runtime.guard.refusals import WITHOUT_REALTIME, check
+from edge_runtime.guard.refusals import WITHOUT_REALTIME
 
 WIDTH = 80
 
@@ -55,8 +56,9 @@ def condition_named(name: str) -> Condition:
         raise ConfigError(f"there is no condition {name}; {hint}") from None
 
 
-def explain_record(profile: Profile, conditions: Sequence[Condition]) -> dict[str, Any]:
+def explain_record(body: Body, conditions: Sequence[Condition]) -> dict[str, Any]:
     """All of it for programs."""
+    profile = body.profile
     stopping = profile.stopping
     return {
         "profile": profile.name,
@@ -66,8 +68,8 @@ def explain_record(profile: Profile, conditions: Sequence[Condition]) -> dict[st
             "free_range_m": stopping.free_range_m,
             "travels": stopping.travels,
         },
-        "refused": check(profile),
-        "refused_without_real_time": check(profile, realtime=False),
+        "refused": list(body.refused),
+        "refused_without_real_time": list(body.refused_without_real_time),
         "modes": [
             {
                 "name": mode.name,
@@ -113,13 +115,12 @@ def stop_lines(profile: Profile) -> Iterator[str]:
         yield from _wrapped(f"  {name:<11}{stop(profile, realtime=realtime)}", " " * 13)
 
 
-def refusal_lines(profile: Profile) -> Iterator[str]:
-    """Why the guard would not start with a profile."""
-    always = check(profile)
-    for sentence in always:
+def refusal_lines(body: Body) -> Iterator[str]:
+    """Why the guard would not start with a body."""
+    for sentence in body.refused:
         yield from _wrapped(f"! refused: {sentence}", "  ")
-    for sentence in check(profile, realtime=False):
-        if sentence not in always:
+    for sentence in body.refused_without_real_time:
+        if sentence not in body.refused:
             yield from _wrapped(f"! refused without a real-time schedule: {sentence}", "  ")
 
 

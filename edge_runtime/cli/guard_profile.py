@@ -1,10 +1,12 @@
 """A body's profile for the commands about the guard: from a file, from a configuration, or the built-in one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.profile import Profile, from_json
+from edge_runtime.guard.refusals import check
 from edge_runtime.guard.still import STILL
 
 
@@ -15,10 +17,14 @@ class Body:
     Attributes:
         profile: what it allows.
         arms_itself: nobody has to arm it: the built-in one that cannot move.
+        refused: why the guard would not start with it, a sentence each.
+        refused_without_real_time: the same for a guard without a real-time schedule.
     """
 
     profile: Profile
     arms_itself: bool
+    refused: tuple[str, ...] = ()
+    refused_without_real_time: tuple[str, ...] = ()
 
 
 def chosen_body(profile: Path | None, config: Path | None) -> Body:
@@ -39,19 +45,31 @@ def chosen_body(profile: Path | None, config: Path | None) -> Body:
         raise ConfigError("give --profile or --config, not both")
     if config is not None:
         from edge_runtime.config import load_config
-        from edge_runtime.node.guarding import body_profile
+        from edge_runtime.node.guarding import body_faults, body_profile
 
         loaded = load_config(config)
         named = None if loaded.config.guard is None else loaded.config.guard.profile
         if named is None:
             return Body(from_json(body_profile(loaded)), arms_itself=True)
-        profile = loaded.resolve(named)
+        return _read(
+            loaded.resolve(named), lambda body, realtime: body_faults(loaded, body, realtime=realtime)
+        )
     if profile is None:
         return Body(from_json(STILL), arms_itself=True)
+    return _read(profile, lambda body, realtime: check(body, realtime=realtime))
+
+
+def _read(file: Path, faults: Callable[[Profile, bool], list[str]]) -> Body:
     from edge_runtime.config.body_file import read_body_file
 
     try:
-        return Body(from_json(read_body_file(profile)), arms_itself=False)
+        profile = from_json(read_body_file(file))
     except ConfigError as error:
         text = str(error)
-        raise ConfigError(text if text.startswith(f"{profile}: ") else f"{profile}: {text}") from None
+        raise ConfigError(text if text.startswith(f"{file}: ") else f"{file}: {text}") from None
+    return Body(
+        profile,
+        arms_itself=False,
+        refused=tuple(faults(profile, True)),
+        refused_without_real_time=tuple(faults(profile, False)),
+    )

@@ -19,11 +19,16 @@ from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.node import CameraConfig
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard import refusals
+from edge_runtime.guard.conditions import FROM_LATENESS, Condition, conditions_in
+from edge_runtime.guard.motion_gate.judge import EVALUATED as BY_MOTION_GATE
 from edge_runtime.guard.motion_gate.settings import parse as parse_motion_gate
 from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.settings import parse
 from edge_runtime.guard.severity import Need
 from edge_runtime.guard.still import still_body
+from edge_runtime.guard.table import OWN
+from edge_runtime.monitor.conditions import evaluated_by
+from edge_runtime.node.camera_watch import EVALUATED as BY_PERCEPTION
 from edge_runtime.node.watch import live_max_age_ns, perception_longest_ms
 from edge_runtime.state import StateDirectory
 
@@ -107,13 +112,25 @@ def body_profile(loaded: LoadedConfig) -> Any:
         profile = from_json(data)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    if unsafe := refusals.check(profile, gated=config.motion_gate is not None):
-        raise ConfigError("\n".join(f"{path}: {sentence}" for sentence in unsafe))
-    if too_old := _too_old(loaded, profile):
-        raise ConfigError("\n".join(f"{path}: {sentence}" for sentence in too_old))
-    if profile.stopping.travels and config.motion_gate is None:
-        raise ConfigError(f"{path}: this body travels, and without guard.motion_gate nothing would hold it")
+    if faults := body_faults(loaded, profile, realtime=True):
+        raise ConfigError("\n".join(f"{path}: {sentence}" for sentence in faults))
     return data
+
+
+def body_faults(loaded: LoadedConfig, profile: Profile, *, realtime: bool) -> list[str]:
+    """Why a body may not be guarded on this device, a sentence each; an empty list if it may.
+
+    Args:
+        loaded: the configuration that names the profile.
+        profile: of the body.
+        realtime: whether the guard has a real-time schedule.
+    """
+    gated = loaded.config.guard is not None and loaded.config.guard.motion_gate is not None
+    faults = refusals.check(profile, realtime=realtime, gated=gated)
+    faults += [*_too_old(loaded, profile), *_unwatched(loaded, profile, gated=gated)]
+    if profile.stopping.travels and not gated:
+        faults.append("this body travels, and without guard.motion_gate nothing would hold it")
+    return faults
 
 
 def _too_old(loaded: LoadedConfig, profile: Profile) -> list[str]:
@@ -126,6 +143,32 @@ def _too_old(loaded: LoadedConfig, profile: Profile) -> list[str]:
         for name, age_ns in ages.items()
         if bound_ns is not None and age_ns is not None and age_ns > bound_ns
     ]
+
+
+def _unwatched(loaded: LoadedConfig, profile: Profile, *, gated: bool) -> list[str]:
+    """Conditions that count, and that no process of this device would evaluate: it would never start to move."""
+    monitor = (loaded.config.guard or GuardConfig()).monitor
+    watched = OWN | FROM_LATENESS | BY_PERCEPTION | evaluated_by(monitor)
+    if (
+        gated or profile.stopping.travels
+    ):  # one that travels without a motion gate is told that, and only that
+        watched |= BY_MOTION_GATE | Condition.MOTION_GATE_MISMATCH.mask
+    if loaded.config.delivery is not None:
+        watched |= Condition.QUEUE_NEAR_FULL.mask | Condition.LINK_LOST.mask
+    return [
+        f"conditions.{condition.value}: nothing on this device looks at it; "
+        f"{_TO_WATCH.get(condition.value.partition('_')[0], 'name a motion gate')}, or ignore it and say why"
+        for condition in conditions_in(profile.counted & ~watched)
+    ]
+
+
+_TO_WATCH = {
+    "battery": "name a battery in guard.monitor",
+    "pose": "say in guard.monitor how old a pose may be",
+    "map": "say in guard.monitor how old a map may be",
+    "queue": "add a delivery section",
+    "link": "add a delivery section",
+}
 
 
 def motion_gate_settings(loaded: LoadedConfig, state: StateDirectory) -> dict[str, Any] | None:

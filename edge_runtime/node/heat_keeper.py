@@ -29,9 +29,19 @@ _REST = ("decode", "preprocess", "postprocess", "track", "rules")
 _LOWEST_C, _HIGHEST_C = 40.0, 130.0
 
 
-def ladder(variants: int) -> tuple[Level, ...]:
-    """The governor's levels with so many smaller models; one that would change nothing is left out."""
-    levels = (Level(level.frame_share, min(level.variant, variants)) for level in LADDER)
+LEAST_RELIED_ON = 0.5
+"""Share of the work that is left on a body that relies on its cameras. With less it would be blind for longer than
+a frame may be old, and stop. Where half is still too hot, the guard slows or stops the body for that."""
+
+
+def ladder(variants: int, least_share: float) -> tuple[Level, ...]:
+    """The governor's levels with so many smaller models; one that would change nothing is left out.
+
+    Args:
+        variants: smaller models, 0 or more.
+        least_share: no level does less of the work, above 0, at most 0.75.
+    """
+    levels = (Level(max(level.frame_share, least_share), min(level.variant, variants)) for level in LADDER)
     return tuple(dict.fromkeys(levels))
 
 
@@ -43,6 +53,7 @@ class Heat:
         variants: how many smaller models there are, at most.
         max_temperature_c: the hottest that the device may become, where that is known.
         now_ns: CLOCK_MONOTONIC.
+        least_share: see `ladder`.
 
     Attributes:
         level: that holds.
@@ -51,13 +62,22 @@ class Heat:
     """
 
     def __init__(
-        self, governor: GovernorConfig, variants: int, max_temperature_c: float | None, now_ns: int
+        self,
+        governor: GovernorConfig,
+        variants: int,
+        max_temperature_c: float | None,
+        now_ns: int,
+        *,
+        least_share: float = 0.0,
     ) -> None:
         given_c = governor.limit_c if governor.limit_c is not None else max_temperature_c
         self._absolute = given_c is not None
         limit_c = GovernorSettings().limit_c if given_c is None else min(max(given_c, _LOWEST_C), _HIGHEST_C)
+        levels = ladder(variants, least_share)
         self._settings = GovernorSettings(
-            limit_c=limit_c, careful_level=governor.careful_level, ladder=ladder(variants)
+            limit_c=limit_c,
+            careful_level=min(governor.careful_level, len(levels) - 1),
+            ladder=levels,
         )
         self._state = start(now_ns, self._settings)
         self.level = self._settings.ladder[0]

@@ -12,13 +12,14 @@ from edge_runtime.health import HealthReader
 from edge_runtime.health.governor import Level
 from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
 from edge_runtime.node.camera_watch import SourceLook
-from edge_runtime.node.heat_keeper import Heat, HeatKeeper, work_so_far
+from edge_runtime.node.heat_keeper import LEAST_RELIED_ON, Heat, HeatKeeper, work_so_far
 from edge_runtime.node.models import ReadyModel, governor_of
 from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
 from edge_runtime.node.watch import (
     Beats,
     Watch,
     camera_deadline_ns,
+    names_a_body,
     perception_longest_ms,
     watch_cameras,
 )
@@ -308,7 +309,13 @@ class Node:
         hottest_c = None if profile is None else profile.max_temperature_c
         variants = max(len(ready.variants) for ready in self._models.values())
         return HeatKeeper(
-            Heat(governor, variants, hottest_c, self._clock.monotonic_ns()),
+            Heat(
+                governor,
+                variants,
+                hottest_c,
+                self._clock.monotonic_ns(),
+                least_share=LEAST_RELIED_ON if names_a_body(config) else 0.0,
+            ),
             reader,
             apply=self._apply,
             work=lambda: work_so_far(self.times),

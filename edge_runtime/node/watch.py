@@ -38,20 +38,20 @@ class Beats(Protocol):
 def perception_longest_ms(config: NodeConfig) -> int:
     """The longest time between two beats of a perception that is well, in milliseconds.
 
-    On a body that can move: one look at the cameras (every 100 ms), and one unit of the evaluator's work, which
-    must not take longer than a live frame may be old, nor than the device's response deadline: after that,
-    perception has been blind, whatever held it. At least 0.3 s in all. A device that cannot move, and recordings,
+    Where a body's profile is named: one look at the cameras (every 100 ms), and one unit of the evaluator's work,
+    which must not take longer than a live frame may be old, nor than the device's response deadline: after that,
+    perception has been blind, whatever held it. At least 0.3 s in all. A device without a profile, and recordings,
     which wait, get 10 s.
 
-    How long a model may take is not in it: the evaluator looks on meanwhile, and stops to beat when a run is over
-    its own `timeout` by half of that again (at least 0.1 s, at most 1).
+    How long a model may take is not in it: the evaluator looks on meanwhile, and stops beating when a run is over
+    its bound; see `infer_limit_ns`.
     """
     ages_ms = [
         age_ns // NS_PER_MS
         for camera in config.cameras.values()
         if (age_ns := live_max_age_ns(camera)) is not None
     ]
-    if not can_move(config) or not ages_ms:
+    if not names_a_body(config) or not ages_ms:
         return STILL_LONGEST_MS
     if config.device.profile is not None:
         ages_ms.append(int(config.device.profile.response_deadline_ms))
@@ -59,7 +59,7 @@ def perception_longest_ms(config: NodeConfig) -> int:
     return tick_ms + min(max(_LEAST_MS, min(ages_ms)), STILL_LONGEST_MS - tick_ms)
 
 
-def can_move(config: NodeConfig) -> bool:
+def names_a_body(config: NodeConfig) -> bool:
     """Whether the configuration is that of a body of which a profile says how it moves."""
     return config.guard is not None and config.guard.profile is not None
 
@@ -92,7 +92,7 @@ def watch_cameras(config: NodeConfig, runners: Mapping[str, SourceRunner]) -> di
             live=runner.live,
             max_age_ns=runner.max_age_ns or 0,
             deadline_ns=camera_deadline_ns(config, config.cameras[name]),
-            relied_on=can_move(config),
+            relied_on=names_a_body(config),
         )
         for name, runner in runners.items()
     }

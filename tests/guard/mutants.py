@@ -17,6 +17,7 @@ import difflib
 import gc
 import os
 import resource
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -34,6 +35,9 @@ LISTED = "coverage.ini"
 
 CPU_FACTOR = 3
 """A mutant that takes so many times the processor time of all tests hangs, which is noticed too."""
+
+WAIT_FACTOR = 4
+"""One that waits for ever takes none: it is over after so many times that time has passed."""
 
 _GATE = "edge_runtime.guard.motion_gate"
 KNOWN: dict[str, str] = {
@@ -114,6 +118,7 @@ class Loop:
             )  # the environment, asked at each call, took most time
             os.environ["MUTANT_UNDER_TEST"] = name  # for the processes that a test starts
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
+            signal.alarm(WAIT_FACTOR * limit_s)
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)

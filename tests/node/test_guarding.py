@@ -30,7 +30,7 @@ def device(folder: Path, source: dict[str, Any] = SYNTHETIC, **sections: Any) ->
 
 def change(folder: Path, name: str, **changes: Any) -> None:
     data = yaml.safe_load((BODIES / f"{name}.yaml").read_text(encoding="utf-8"))
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(data | changes), encoding="utf-8")
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(data | changes, sort_keys=False), encoding="utf-8")
 
 
 def compiled(loaded: LoadedConfig, *, finite: bool = False) -> Settings:
@@ -88,6 +88,17 @@ def test_what_only_one_of_both_says_is_refused(tmp_path: Path) -> None:
 def test_a_camera_whose_frames_may_be_older_than_the_body_relies_on_is_refused(tmp_path: Path) -> None:
     (found,) = problems(device(tmp_path, SYNTHETIC | {"max_age": 0.8}, guard=CART))
     assert found.endswith("freshness_ms.camera is 500, and frames of camera yard may be 800 ms old (max_age)")
+
+
+def test_a_condition_that_nobody_on_this_device_looks_at_is_refused(tmp_path: Path) -> None:
+    loaded = device(tmp_path, guard=CART)
+    body = yaml.safe_load((BODIES / "cart.yaml").read_text(encoding="utf-8"))
+    change(tmp_path, "cart", conditions={**body["conditions"], "battery_low": {"severity": "degraded"}})
+    (found,) = problems(loaded)
+    assert found.endswith(
+        "conditions.battery_low: nothing on this device looks at it; name a battery in guard.monitor, or ignore it "
+        "and say why"
+    )
 
 
 def test_limits_that_the_motion_gate_does_not_have_are_refused(tmp_path: Path) -> None:

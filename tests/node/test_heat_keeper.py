@@ -14,7 +14,7 @@ from edge_runtime.config.node import NodeConfig
 from edge_runtime.health import HealthReader, read_health
 from edge_runtime.health.governor import LADDER, Level
 from edge_runtime.node import heat_keeper
-from edge_runtime.node.heat_keeper import Heat, HeatKeeper, Rates, ladder
+from edge_runtime.node.heat_keeper import LEAST_RELIED_ON, Heat, HeatKeeper, Rates, ladder
 from edge_runtime.node.models import ReadyModel, governor_of
 from edge_runtime.telemetry.metrics import Metrics
 from tests.rigs.boards import Board, FixedClock
@@ -59,7 +59,17 @@ class HotBoard:
     ],
 )
 def test_the_ladder_has_no_level_that_changes_nothing(variants: int, levels: list[tuple[float, int]]) -> None:
-    assert ladder(variants) == tuple(Level(*level) for level in levels)
+    assert ladder(variants, 0.0) == tuple(Level(*level) for level in levels)
+
+
+def test_a_body_that_relies_on_its_cameras_keeps_half_of_the_work_and_gets_the_smaller_models() -> None:
+    assert ladder(2, LEAST_RELIED_ON) == (
+        Level(1.0),
+        Level(0.75),
+        Level(0.5),
+        Level(0.5, 1),
+        Level(0.5, 2),
+    )
 
 
 def test_a_board_that_gets_hot_does_less_and_a_cool_one_all_of_it_again(tmp_path: Path) -> None:

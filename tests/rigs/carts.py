@@ -94,7 +94,7 @@ def write_cart(folder: Path, package: Path, source: Mapping[str, Any], **monitor
     motion = yaml.safe_load((BODIES / "cart_motion.yaml").read_text(encoding="utf-8"))
     motion["output"] = {"kind": "unix", "path": str(folder / "drive.sock")}
     motion["estop"] = [{"kind": "file", "path": str(folder / "estop")}]
-    (folder / "cart_motion.yaml").write_text(yaml.safe_dump(motion), encoding="utf-8")
+    (folder / "cart_motion.yaml").write_text(yaml.safe_dump(motion, sort_keys=False), encoding="utf-8")
     (folder / "estop").write_text("0", encoding="ascii")
     printed = _command("guard", "key", "new", str(folder / "ada.key"))
     guard = {
@@ -110,6 +110,11 @@ def commission(device: RunningDevice, folder: Path) -> None:
     """A new body is latched, because nobody knows what was before: somebody looks at it, signs, and arms it."""
     status = device.wait(lambda found: found["latch"] is not None and not found["not_evaluated"])
     acknowledge(device, folder, status["latch"]["id"])
+    arm(device)
+
+
+def arm(device: RunningDevice) -> None:
+    """Permit motion once it is ready for that."""
     device.wait(lambda found: found["state"] == "STANDBY")
     _command("guard", "arm", "--state", str(device.state.path))
     device.wait(lambda found: found["state"] == "NOMINAL")
