@@ -40,9 +40,14 @@ WAIT_FACTOR = 4
 """One that waits for ever takes none: it is over after so many times that time has passed."""
 
 _GATE = "edge_runtime.guard.motion_gate"
+_SAME_LENGTH = "all are as long as the list of channels"
 KNOWN: dict[str, str] = {
     f"{_GATE}.estop.xǁDescriptorInputǁ__init____mutmut_2": "whatever is not the sign for released is pressed",
     f"{_GATE}.estop.xǁDescriptorInputǁ__init____mutmut_3": "whatever is not the sign for released is pressed",
+    f"{_GATE}.estop.xǁDescriptorInputǁreleased__mutmut_10": "it is only asked whether it is empty",
+    f"{_GATE}.estop.xǁEmergencyStopǁlook__mutmut_22": _SAME_LENGTH,
+    f"{_GATE}.estop.xǁEmergencyStopǁlook__mutmut_26": _SAME_LENGTH,
+    f"{_GATE}.estop.xǁEmergencyStopǁlook__mutmut_27": _SAME_LENGTH,
     f"{_GATE}.limits.xǁ_Axisǁpassed__mutmut_8": "keeps one entry more, before which the search for the least stops",
     f"{_GATE}.limits.xǁ_Axisǁ_floor__mutmut_15": "the side is 1 or -1: to divide by it is to multiply",
     f"{_GATE}.proposals.x__encoded__mutmut_3": "None is as false as False",
