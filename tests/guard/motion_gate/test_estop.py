@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -291,3 +292,9 @@ def test_a_socket_whose_name_was_taken_away_can_be_closed(tmp_path: Path) -> Non
     channel = DatagramInput(tmp_path / "estop", MS)
     (tmp_path / "estop").unlink()
     channel.close()
+
+
+def test_a_wait_is_over_when_it_was_to_be() -> None:
+    began = time.monotonic()
+    assert [readable([], wait_s) for wait_s in (-1.0, 0.0, 0.01)] == [[], [], []]
+    assert time.monotonic() - began < 0.9
