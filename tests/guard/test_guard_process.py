@@ -1,7 +1,7 @@
 """The guard as a process over real workers: what breaks ends the permission, latches, and stays so.
 
 The short form: one of each kind of fault. The trials by the dozen, with times, idle and loaded, are
-`test_fault_trials.py`.
+`test_selftest.py`.
 """
 
 import base64
