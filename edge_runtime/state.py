@@ -6,6 +6,7 @@ STATE/outbox/              outbox.db, ballast, quarantine/, and the lock of the 
 STATE/run/outbox.sock      where other processes reach the outbox
 STATE/guard/               the latch, and flight/ with the flight recorder's files
 STATE/run/guard.sock       where people and adapters speak to the guard
+STATE/run/motion.sock      where commands for motion come to the motion gate
 STATE/run/adapters.sock    where a robot's adapters report pose, map and batteries
 STATE/evidence/            crops that wait for a person or an upload, named by their SHA-256
 STATE/policy.yaml          the policy, where the configuration names no other
@@ -83,6 +84,11 @@ class StateDirectory:
     def guard_socket(self) -> Path:
         """Where the guard listens."""
         return self.run / "guard.sock"
+
+    @property
+    def motion_socket(self) -> Path:
+        """Where the motion gate listens."""
+        return self.run / "motion.sock"
 
     @property
     def adapters_socket(self) -> Path:

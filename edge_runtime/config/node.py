@@ -141,6 +141,11 @@ class NodeConfig(ConfigModel):
         """Whether it is about a device, which runs under the guard, and not only about a run of cameras."""
         return self.delivery is not None or self.guard is not None
 
+    @property
+    def guarding(self) -> GuardConfig:
+        """The section `guard`, or what holds without one."""
+        return self.guard or GuardConfig()
+
     @model_validator(mode="after")
     def _fits_together(self, info: ValidationInfo) -> "NodeConfig":
         # The loader runs these checks itself, on the file's own data: it locates and lists them all.

@@ -16,7 +16,7 @@ from edge_runtime.gate import CropFolder, Gate, GateSettings, GateStatus, Policy
 from edge_runtime.gate.opening import open_redactor
 from edge_runtime.gate.places import note_configuration_place
 from edge_runtime.node.camera_board import PERIOD_S, write_board
-from edge_runtime.node.places import is_enrolled
+from edge_runtime.node.places import is_enrolled, policy_path
 from edge_runtime.node.snapshot import RunSnapshot
 from edge_runtime.node.way_out import WayOut, look
 from edge_runtime.node.workers import WorkerStatus, ask_guard, workers_of
@@ -86,7 +86,7 @@ class Delivery:
         self._gates_client = OutboxClient(state.outbox_socket, clock, _CALL_S)
         self._gate = Gate(
             self._gates_client,
-            PolicyFile(loaded.resolve(config.policy) if config.policy else state.policy, clock),
+            PolicyFile(policy_path(loaded, state), clock),
             state,
             crops=None if evidence is None else CropFolder(loaded.resolve(evidence.directory)),
             redactor=self._redactor.redactor,

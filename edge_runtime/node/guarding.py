@@ -15,7 +15,6 @@ from edge_runtime.clock import NS_PER_MS
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.body_file import read_body_file
 from edge_runtime.config.checks import Finding
-from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.node import CameraConfig
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard import refusals
@@ -54,7 +53,7 @@ def compile_settings(
     Raises:
         ConfigError: the profile or the motion gate's settings cannot be used, or would be unsafe.
     """
-    config = loaded.config.guard or GuardConfig()
+    config = loaded.config.guarding
     profile = body_profile(loaded)
     watchdog = config.hardware_watchdog
     rows = [*_delivery_rows(loaded, state), _monitor_row(loaded, state)]
@@ -101,7 +100,7 @@ def body_profile(loaded: LoadedConfig) -> Any:
     Raises:
         ConfigError: it cannot be read or used, or would be unsafe even with a real-time schedule.
     """
-    config = loaded.config.guard or GuardConfig()
+    config = loaded.config.guarding
     if config.profile is None:
         return still_body(
             delivers=loaded.config.delivery is not None, batteries=bool(config.monitor.batteries)
@@ -147,7 +146,7 @@ def _too_old(loaded: LoadedConfig, profile: Profile) -> list[str]:
 
 def _unwatched(loaded: LoadedConfig, profile: Profile, *, gated: bool) -> list[str]:
     """Conditions that count, and that no process of this device would evaluate: it would never start to move."""
-    monitor = (loaded.config.guard or GuardConfig()).monitor
+    monitor = loaded.config.guarding.monitor
     watched = OWN | FROM_LATENESS | BY_PERCEPTION | evaluated_by(monitor)
     if (
         gated or profile.stopping.travels
@@ -179,7 +178,7 @@ def motion_gate_settings(loaded: LoadedConfig, state: StateDirectory) -> dict[st
     Raises:
         ConfigError: they cannot be read or used, or do not have the limits that the body's modes name.
     """
-    config = loaded.config.guard or GuardConfig()
+    config = loaded.config.guarding
     if config.motion_gate is None:
         return None
     path = loaded.resolve(config.motion_gate)
@@ -190,7 +189,7 @@ def motion_gate_settings(loaded: LoadedConfig, state: StateDirectory) -> dict[st
         raise ConfigError(f"{path}: not a section with the motion gate's settings")
     settings: dict[str, Any] = {
         "device": loaded.config.device.name,
-        "listen": str(state.run / "motion.sock"),
+        "listen": str(state.motion_socket),
         "estop": [],
         "approvals": None,
         "real_time": config.real_time,
@@ -296,7 +295,7 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
 
 def _files(loaded: LoadedConfig) -> list[dict[str, str]]:
     """Everything of which the guard's settings were made."""
-    config = loaded.config.guard or GuardConfig()
+    config = loaded.config.guarding
     named = [name for name in (config.profile, config.motion_gate) if name is not None]
     paths = [loaded.path.absolute(), *(loaded.resolve(name) for name in named)]
     return [{"path": str(path), "sha256": _sha256(path)} for path in paths]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.governor import GovernorConfig
-from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.node import CameraConfig, NodeConfig
 from edge_runtime.packages import open_package, require_licence
 from edge_runtime.perception.model import LoadedModel, load_model
@@ -41,7 +40,7 @@ def governor_of(config: NodeConfig) -> GovernorConfig | None:
     """What the governor of a configuration may do; None where it is off, or where no device runs it."""
     if config.guard is None and config.delivery is None:
         return None
-    governor = (config.guard or GuardConfig()).governor
+    governor = config.guarding.governor
     return governor if governor.enabled else None
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from edge_runtime import __version__
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
-from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.monitor import MonitorConfig
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.page import SlotWriter
@@ -35,7 +34,7 @@ from edge_runtime.monitor.recorder import Recorder
 from edge_runtime.monitor.rounds import Parts, Rounds
 from edge_runtime.monitor.sampling import HostSampler
 from edge_runtime.node.camera_board import read_board
-from edge_runtime.node.places import state_of
+from edge_runtime.node.places import policy_path, state_of
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import configure_logging, get_logger
 
@@ -88,7 +87,7 @@ def _asked_to_end() -> Iterator[socket.socket]:
 def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> int:
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
     state, clock = state_of(loaded, option).ensure(), SystemClock()
-    settings = (loaded.config.guard or GuardConfig()).monitor
+    settings = loaded.config.guarding.monitor
     flight = state.guard / FLIGHT
     with contextlib.ExitStack() as stack:
         # The socket is also what keeps a second monitor from the recorder's files, so it is closed last.
@@ -118,7 +117,8 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
                 clock=clock,
             )
         )
-        _begin(loaded.digest, recorder, recalled, ring_name, road)
+        began = _began(loaded.digest, ring_name, recalled)
+        _begin(Stamp.take(clock), began, recorder, recalled, road)
         gc.collect()
         gc.freeze()  # what was imported lives as long as the process
         rounds.run(ending)
@@ -136,8 +136,8 @@ def _road(
         return None
     from edge_runtime.monitor.road import EventRoad  # noqa: PLC0415 - a device that sends nothing loads no gate
 
-    policy = loaded.resolve(delivery.policy) if delivery.policy else state.policy
-    return EventRoad(state, policy, delivery, Labels(settings.data_class, loaded.digest), clock)
+    labels = Labels(settings.data_class, loaded.digest)
+    return EventRoad(state, policy_path(loaded, state), delivery, labels, clock)
 
 
 def _no_queue() -> None:
@@ -175,18 +175,25 @@ def _disks(loaded: LoadedConfig, state: StateDirectory) -> dict[str, Path]:
     return found
 
 
-def _begin(
-    digest: str, recorder: Recorder, recalled: Recalled, ring: str | None, road: "EventRoad | None"
-) -> None:
-    stamp = Stamp.take(SystemClock())
-    fields = {
+def _began(digest: str, ring: str | None, recalled: Recalled) -> dict[str, object]:
+    """What the record of the start says."""
+    return {
         "version": __version__,
         "config": digest,
         "pid": os.getpid(),
         "ring": ring,
         "after": recalled.after,
     }
-    records = [stamp.record("start", fields)]
+
+
+def _begin(
+    stamp: Stamp,
+    began: dict[str, object],
+    recorder: Recorder,
+    recalled: Recalled,
+    road: "EventRoad | None",
+) -> None:
+    records = [stamp.record("start", began)]
     if road is not None and recalled.given_up:
         get_logger().error("events of an earlier run given up", events=recalled.given_up)
         records.append(stamp.record("lost", {"events": recalled.given_up}))

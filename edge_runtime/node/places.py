@@ -1,10 +1,9 @@
-"""Where a device keeps its state, and whether a fleet knows it."""
+"""Where a device keeps its state and its policy, and whether a fleet knows it."""
 
 import os
 from pathlib import Path
 
 from edge_runtime.config import LoadedConfig
-from edge_runtime.identity import Identity, IdentityError
 from edge_runtime.state import ENVIRONMENT, StateDirectory
 
 
@@ -15,8 +14,16 @@ def state_of(loaded: LoadedConfig, option: Path | None = None) -> StateDirectory
     return StateDirectory.find(chosen)
 
 
+def policy_path(loaded: LoadedConfig, state: StateDirectory) -> Path:
+    """The policy's file: what the configuration names, or its place in the state directory."""
+    delivery = loaded.config.delivery
+    return loaded.resolve(delivery.policy) if delivery and delivery.policy else state.policy
+
+
 def is_enrolled(state: StateDirectory) -> bool:
     """Whether a fleet server knows this device. A damaged identity counts: the uplink says what is wrong."""
+    from edge_runtime.identity import Identity, IdentityError  # noqa: PLC0415 - the monitor never needs it
+
     try:
         return Identity.load(state) is not None
     except IdentityError:

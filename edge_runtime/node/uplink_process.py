@@ -30,7 +30,7 @@ from edge_runtime.identity import Identity
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.node.camera_board import read_board
 from edge_runtime.node.line_board import LineBoard
-from edge_runtime.node.places import is_enrolled, state_of
+from edge_runtime.node.places import is_enrolled, policy_path, state_of
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.policy import Policy
 from edge_runtime.protocol import EvidenceMode
@@ -133,8 +133,7 @@ def hands(
 
 def policy_reader(loaded: LoadedConfig, state: StateDirectory) -> Callable[[], Policy | None]:
     """Gives the policy in force, from any thread."""
-    delivery = loaded.config.delivery or DeliveryConfig()
-    file = PolicyFile(loaded.resolve(delivery.policy) if delivery.policy else state.policy, SystemClock())
+    file = PolicyFile(policy_path(loaded, state), SystemClock())
     turn = threading.Lock()
 
     def policy() -> Policy | None:
