@@ -37,16 +37,21 @@ def dump(
     """Print the guard's states, their causes, and what was measured, oldest first.
 
     Nothing has to run, and nothing has to have ended in order: what is torn or damaged is skipped, and counted on
-    stderr. With --json every measurement is printed.
+    stderr. With --json every measurement is printed. A recording that is not there or that this user may not read
+    is exit code 1, and one sentence on stderr says which.
     """
+    from edge_runtime.cli.recorder_screen import table_lines
+    from edge_runtime.cli.recorder_since import wanted
     from edge_runtime.cli.report import write_json
     from edge_runtime.errors import EdgeRuntimeError
     from edge_runtime.monitor.flight import FLIGHT, Damage, segments
-    from edge_runtime.monitor.screen import table_lines
-    from edge_runtime.monitor.since import wanted
 
     folder = existing_state(state).guard / FLIGHT
-    if not segments(folder):
+    try:
+        found = segments(folder)
+    except OSError as error:
+        raise EdgeRuntimeError(f"{folder} cannot be read: {error.strerror}") from None
+    if not found:
         raise EdgeRuntimeError(
             f"there is no flight recording in {folder}; the device has never run under a guard"
         )

@@ -21,13 +21,17 @@ def existing_state(option: Path | None) -> "StateDirectory":
     """The state directory that an option, the environment or the default means.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or it cannot be reached.
     """
     from edge_runtime.errors import ConfigError
     from edge_runtime.state import StateDirectory
 
     state = StateDirectory.find(option)
-    if not state.path.is_dir():
+    try:
+        found = state.path.is_dir()
+    except OSError as error:
+        raise ConfigError(f"state directory {state.path} cannot be read: {error.strerror}") from None
+    if not found:
         raise ConfigError(f"there is no state directory {state.path}; name it with --state")
     return state
 

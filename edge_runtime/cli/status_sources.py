@@ -12,7 +12,7 @@ from edge_runtime.guard.latch import LatchFile
 from edge_runtime.guard.permission import LATCH_FILE
 from edge_runtime.health import HealthReader, HealthSnapshot, Reading, read_health
 from edge_runtime.health.reading import unknown
-from edge_runtime.node.camera_board import read_board
+from edge_runtime.node.camera_board import look_at_board
 from edge_runtime.node.way_out import WayOut, WayState, look
 from edge_runtime.node.workers import workers_of
 from edge_runtime.outbox import OutboxClient, OutboxStatus
@@ -89,7 +89,7 @@ def gather(state: StateDirectory, clock: Clock) -> DeviceStatus:
         guard=guard,
         health=_health(state, clock),
         outbox=_outbox(state, guard.value, clock),
-        cameras=_cameras(state, clock),
+        cameras=look_at_board(state, clock),
         way_out=_way_out(state, guard.value, clock),
         left=left,
     )
@@ -122,11 +122,6 @@ def _outbox(state: StateDirectory, guard: Mapping[str, Any] | None, clock: Clock
         return unknown(str(error))
     finally:
         client.close()
-
-
-def _cameras(state: StateDirectory, clock: Clock) -> Reading[tuple[CameraHealth, ...]]:
-    found = read_board(state, clock)
-    return Reading(found) if found else unknown("no camera has been heard of for 20 s")
 
 
 def _way_out(state: StateDirectory, guard: Mapping[str, Any] | None, clock: Clock) -> Reading[WayOut]:

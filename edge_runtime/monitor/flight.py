@@ -73,7 +73,7 @@ class Damage:
 
     Attributes:
         lines: torn or damaged ones.
-        files: that could not be opened or read to their end.
+        files: that could not be opened or read to their end; the folder itself, where it cannot be read.
     """
 
     lines: int = 0
@@ -113,11 +113,15 @@ def decode_line(line: bytes) -> FlightRecord | None:
 
 
 def segments(folder: Path) -> list[Path]:
-    """The files, oldest first; none where the folder cannot be read."""
+    """The files, oldest first; none where there is no folder.
+
+    Raises:
+        OSError: the folder is there, and cannot be read.
+    """
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
-    except OSError:
+    except FileNotFoundError:
         return []
     return [folder / name for name in sorted(name for name in names if _SEGMENT.fullmatch(name))]
 
@@ -130,7 +134,12 @@ def read_flight(folder: Path, damage: Damage, newest: int | None = None) -> Iter
         damage: told what could not be read.
         newest: only of so many segments.
     """
-    for path in segments(folder)[-newest if newest else None :]:
+    try:
+        paths = segments(folder)
+    except OSError as error:
+        damage.files.append(f"{folder.name}: {error.strerror}")
+        return
+    for path in paths[-newest if newest else None :]:
         yield from _records(path, damage)
 
 
@@ -253,9 +262,12 @@ class FlightWriter:
         sync_directory(self._folder)
 
     def _make_room(self) -> bool:
-        """Give up the oldest segment, on a full disk; False where too few are left."""
-        there = segments(self._folder)
-        if len(there) <= LEAST_SEGMENTS:
+        """Give up the oldest segment, on a full disk; False where too few are left, or it cannot be done."""
+        try:
+            there = segments(self._folder)
+            if len(there) <= LEAST_SEGMENTS:
+                return False
+            there[0].unlink(missing_ok=True)
+        except OSError:
             return False
-        there[0].unlink(missing_ok=True)
         return True

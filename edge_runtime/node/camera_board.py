@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.durable import write_file
+from edge_runtime.health.reading import Reading, unknown
 from edge_runtime.protocol.operation import CameraHealth
 from edge_runtime.state import StateDirectory
 
@@ -42,13 +43,24 @@ def write_board(state: StateDirectory, snapshot: "RunSnapshot", clock: Clock) ->
 
 
 def read_board(state: StateDirectory, clock: Clock) -> tuple[CameraHealth, ...]:
-    """The cameras as last written; empty where nobody has written for 20 s."""
+    """The cameras as last written; empty where nobody has written for 20 s, or where nobody knows."""
+    return look_at_board(state, clock).value or ()
+
+
+def look_at_board(state: StateDirectory, clock: Clock) -> Reading[tuple[CameraHealth, ...]]:
+    """The cameras as last written, or why nobody knows of any."""
+    path = _path(state)
     try:
-        found = json.loads(_path(state).read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
         age_ns = clock.boottime_ns() - int(found["boottime_ns"])
-        return _CAMERAS.validate_python(found["cameras"]) if 0 <= age_ns <= _STALE_NS else ()
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):
-        return ()
+        cameras = _CAMERAS.validate_python(found["cameras"]) if 0 <= age_ns <= _STALE_NS else ()
+    except FileNotFoundError:
+        cameras = ()
+    except OSError as error:
+        return unknown(f"{path} cannot be read: {error.strerror}")
+    except (ValueError, KeyError, TypeError):
+        return unknown(f"{path} is damaged")
+    return Reading(cameras) if cameras else unknown("no camera has been heard of for 20 s")
 
 
 def _path(state: StateDirectory) -> Path:

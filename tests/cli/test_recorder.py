@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from edge_runtime.cli.recorder_since import since_ms
 from edge_runtime.errors import ConfigError
 from edge_runtime.monitor.flight import FLIGHT, FlightRecord, FlightWriter, encode_record, segments
-from edge_runtime.monitor.since import since_ms
 from tests.cli.conftest import Cli
 
 T0_MS = 1_790_000_000_000
@@ -164,3 +164,11 @@ def test_without_a_recording_or_a_state_directory_it_says_so(tmp_path: Path, cli
     assert (done.code, done.out) == (1, "")
     assert "no flight recording" in done.err
     assert cli("recorder", "dump", "--state", tmp_path / "absent").code == 2
+
+
+def test_a_recording_that_cannot_be_read_is_not_said_to_be_none(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "guard" / FLIGHT
+    folder.parent.mkdir()
+    folder.touch()  # also root cannot list a file
+    done = cli("recorder", "dump", "--state", tmp_path)
+    assert (done.code, done.out, done.err) == (1, "", f"error: {folder} cannot be read: Not a directory\n")

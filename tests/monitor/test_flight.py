@@ -158,6 +158,15 @@ def test_damage_anywhere_costs_the_lines_that_it_hit(tmp_path: Path) -> None:
     assert written(tmp_path)[0][-1] == last - 1
 
 
+def test_a_folder_that_cannot_be_listed_is_damage_and_not_empty(tmp_path: Path) -> None:
+    (tmp_path / "flight").touch()  # also root cannot list a file
+    with pytest.raises(NotADirectoryError):
+        segments(tmp_path / "flight")
+    damage = Damage()
+    assert list(read_flight(tmp_path / "flight", damage)) == []
+    assert damage.files == ["flight: Not a directory"]
+
+
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert written(tmp_path / "absent") == ([], Damage())
 

@@ -9,7 +9,7 @@ import yaml
 from edge_runtime.cli.outputs import summary_json
 from edge_runtime.clock import SystemClock
 from edge_runtime.config import LoadedConfig, load_config
-from edge_runtime.node.camera_board import read_board, write_board
+from edge_runtime.node.camera_board import look_at_board, read_board, write_board
 from edge_runtime.node.delivery import Delivery
 from edge_runtime.node.models import load_models
 from edge_runtime.node.node import Node
@@ -127,3 +127,14 @@ def test_the_board_is_read_while_it_is_fresh(tmp_path: Path) -> None:
     for garbage in ("", "[]", '{"boottime_ns": 0, "cameras": []}', '{"boottime_ns": "x"}'):
         (state.run / "cameras.json").write_text(garbage, encoding="utf-8")
         assert read_board(state, clock) == ()
+
+
+def test_a_board_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    state, clock = StateDirectory(tmp_path).ensure(), SystemClock()
+    path = state.run / "cameras.json"
+    assert look_at_board(state, clock).reason == "no camera has been heard of for 20 s"
+    path.write_text("[", encoding="utf-8")
+    assert look_at_board(state, clock).reason == f"{path} is damaged"
+    path.unlink()
+    path.mkdir()  # also root cannot read a folder
+    assert look_at_board(state, clock).reason == f"{path} cannot be read: Is a directory"

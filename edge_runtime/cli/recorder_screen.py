@@ -38,7 +38,7 @@ def table_lines(records: Iterable[FlightRecord], every_s: float) -> Iterator[str
         yield from textwrap.wrap(text, WIDTH, subsequent_indent=" " * _TIME) or [text]
 
 
-def section_line(day: str, boot: str, synced: bool) -> str:  # noqa: FBT001 - as a record has it
+def section_line(day: str, boot: str, synced: bool) -> str:
     """The head of one day of one boot."""
     return f"{day} UTC, boot {boot[:8]}{'' if synced else ', clock not synchronised'}"
 
