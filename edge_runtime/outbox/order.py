@@ -36,11 +36,6 @@ def entry_of(deadline: int, seq: int, length: int, *, crop: bool) -> int:
     return (deadline << _DEADLINE_SHIFT) | (seq << _SEQ_SHIFT) | (_CROP if crop else 0) | length
 
 
-def deadline_of(entry: int) -> int:
-    """Its deadline."""
-    return entry >> _DEADLINE_SHIFT
-
-
 def seq_of(entry: int) -> int:
     """Its number."""
     return (entry >> _SEQ_SHIFT) & _SEQ_MASK
