@@ -144,7 +144,8 @@ def ack(
 @app.command()
 def arm(state: State = None) -> None:
     """Ask for permission to move. It is given in STANDBY alone, when everything is evaluated and well."""
-    from edge_runtime.cli.guard_orders import PERMITTING, Refused, refusal
+    from edge_runtime.cli.guard_orders import Refused, refusal
+    from edge_runtime.guard.memory import PERMITTING
 
     guard = _guard(state)
     if guard.status()["state"] in PERMITTING:
@@ -160,7 +161,8 @@ def arm(state: State = None) -> None:
 @app.command()
 def disarm(state: State = None) -> None:
     """Withdraw the permission to move, without latching anything."""
-    from edge_runtime.cli.guard_orders import PERMITTING, Refused
+    from edge_runtime.cli.guard_orders import Refused
+    from edge_runtime.guard.memory import PERMITTING
 
     status = _guard(state).order("disarm")
     if status["state"] in PERMITTING:
@@ -182,8 +184,9 @@ def reset(
     """
     import sys
 
-    from edge_runtime.cli.guard_orders import Refused, meanings, steps_out, taken_by
+    from edge_runtime.cli.guard_orders import Refused, steps_out, taken_by
     from edge_runtime.errors import ConfigError
+    from edge_runtime.guard.explain import meaning
     from edge_runtime.guard.severity import Clears
 
     guard = _guard(state)
@@ -197,7 +200,7 @@ def reset(
         if not sys.stdin.isatty():
             raise ConfigError("name the latch with --latch ID, or answer at a terminal")
         typer.echo(f"{status['state']}, latch {held['id']}, on {status['device']}:", err=True)
-        for text in meanings(held["causes"]):
+        for text in map(meaning, held["causes"]):
             typer.echo(f"  {text}", err=True)
         latch = str(typer.prompt("You stand at it and have looked? Then type the latch's id", err=True))
     if latch.strip() != held["id"]:
@@ -302,7 +305,9 @@ def _guard(state: Path | None) -> "Guard":
 
 def _present(record: dict[str, str], latch: str | None, state: Path | None) -> None:
     """Present an acknowledgement, and say what came of it."""
-    from edge_runtime.cli.guard_orders import Refused, meanings, steps_out
+    from edge_runtime.cli.guard_orders import Refused, steps_out
+    from edge_runtime.guard.explain import meaning
+    from edge_runtime.guard.memory import State
 
     guard = _guard(state)
     before = guard.status()
@@ -314,9 +319,9 @@ def _present(record: dict[str, str], latch: str | None, state: Path | None) -> N
     typer.echo(f"latch {before['latch']['id']} is acknowledged by {record['key']}")
     after = guard.recovered(RECOVERY_S)
     if after["latch"] is not None:
-        why = "; ".join(meanings(after["latch"]["causes"]))
+        why = "; ".join(map(meaning, after["latch"]["causes"]))
         raise Refused(f"it latched again, {after['latch']['id']}: {why}")
     typer.echo(after["state"] + "".join(f"; next: {step}" for step in steps_out(after, repeated(state))))
-    if after["state"] == "RECOVERY":
+    if after["state"] == State.RECOVERY:
         waits = ", ".join([*after["not_evaluated"], *after["tripped"]]) or "the time to settle"
         typer.echo(f"it still waits for {waits}")

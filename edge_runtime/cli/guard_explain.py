@@ -6,14 +6,13 @@ from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
 
+from edge_runtime.cli.guard_look import WIDTH
 from edge_runtime.cli.guard_profile import Body
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.conditions import BY_BIT, Condition
 from edge_runtime.guard.explain import Explained, explained, modes, stop
 from edge_runtime.guard.profile import Profile
 from edge_runtime.guard.refusals import WITHOUT_REALTIME
-
-WIDTH = 80
 
 _DOES = {
     "healthy": "-",
@@ -93,7 +92,7 @@ def overview_lines(profile: Profile) -> Iterator[str]:
     for sentence in modes(profile):
         yield from _wrapped(f"  {sentence}", "    ")
     yield ""
-    yield f"{'condition':<21}{'counts':<8}{'does':<23}{'left by':<17}says who"
+    yield f"{'condition':<21}{'counts':<8}{'does':<23}{'left by':<17}evaluator"
     found = [explained(condition, profile) for condition in BY_BIT]
     for one in found:
         if one.ignored is None:
@@ -132,7 +131,7 @@ def detail_lines(one: Explained) -> Iterator[str]:
         ("does", one.does if one.ignored is None else f"nothing: it is ignored ({one.ignored})"),
         ("counts", "" if one.ignored is not None else one.trips),
         ("left by", "" if one.ignored is not None else one.clears),
-        ("evaluated by", one.evaluated_by),
+        ("evaluator", one.evaluated_by),
         ("not evaluated", f"in {not_in}, where it makes it slower at worst" if not_in else ""),
     ]
     for name, text in rows:

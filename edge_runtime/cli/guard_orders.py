@@ -8,12 +8,11 @@ from typing import Any
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.client import NoGuard, ask
-from edge_runtime.guard.conditions import TRAITS, Condition, mask_of
+from edge_runtime.guard.conditions import Condition, mask_of
 from edge_runtime.guard.memory import Latch, State
 from edge_runtime.guard.requests import strictest
 from edge_runtime.guard.severity import Clears
 
-PERMITTING = ("NOMINAL", "DEGRADED")
 VERIFIED_S = 8.0
 """The guard gives the verification of a signature 5 s."""
 
@@ -38,6 +37,7 @@ _TOLD = frozenset(
         "state",
         "tripped",
         "turns",
+        "waits",
         "workers",
     }
 )
@@ -108,7 +108,7 @@ class Guard:
         """The status once it is no longer RECOVERY, or after so long."""
         until_ns = self._clock.monotonic_ns() + round(wait_s * NS_PER_S)
         status = self.status()
-        while status["state"] == "RECOVERY" and self._clock.monotonic_ns() < until_ns:
+        while status["state"] == State.RECOVERY and self._clock.monotonic_ns() < until_ns:
             time.sleep(_LOOK_S)
             status = self.status()
         return status
@@ -139,18 +139,12 @@ def steps_out(status: Mapping[str, Any], option: str = "") -> list[str]:
     """
     state, latch = status["state"], status["latch"]
     if latch is None:
-        return [] if state != "STANDBY" or status["arms_itself"] else [f"edge-runtime guard arm{option}"]
+        return [] if state != State.STANDBY or status["arms_itself"] else [f"edge-runtime guard arm{option}"]
     steps, takes = [], taken_by(latch, state)
     if takes is Clears.RESET_AND_ACK:
         steps.append(f"edge-runtime guard reset --latch {latch['id']}{option}")
     steps.append(f"edge-runtime guard ack --latch {latch['id']} --key FILE{option}")
     return steps if status["arms_itself"] else [*steps, f"edge-runtime guard arm{option}"]
-
-
-def meanings(names: list[str]) -> list[str]:
-    """Each condition with what it means."""
-    known = {condition.value: TRAITS[condition].text for condition in _known(names)}
-    return [f"{known[name]} ({name})" if name in known else name for name in names]
 
 
 def waited(milliseconds: int) -> str:

@@ -12,7 +12,7 @@ from edge_runtime.cli.guard_profile import Body
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard import machine
 from edge_runtime.guard.conditions import FROM_HISTORY, FROM_LATENESS, Condition
-from edge_runtime.guard.explain import page
+from edge_runtime.guard.explain import simulation_lines
 from edge_runtime.guard.memory import Acknowledgement, Inputs, Memory, Outputs, Record, State
 from edge_runtime.guard.profile import EVERYTHING, Profile
 
@@ -221,7 +221,7 @@ COMMANDS: Mapping[str, Command] = {
 
 def summary_lines(simulation: Simulation) -> list[str]:
     """How it stands: the state, what it waits for, and each condition that is not at rest."""
-    return page(simulation.memory, simulation.inputs, simulation.outputs, simulation.profile)
+    return simulation_lines(simulation.memory, simulation.inputs, simulation.outputs, simulation.profile)
 
 
 # -- steps -------------------------------------------------------------------------------------------------------

@@ -6,23 +6,12 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from edge_runtime.cli.guard_explain import WIDTH
+from edge_runtime.cli.guard_look import WIDTH, state_style
 from edge_runtime.cli.guard_simulation import MS, Simulation, commanded, passed, toggled
 from edge_runtime.guard.conditions import BY_BIT, FROM_HISTORY, FROM_LATENESS, Condition
 from edge_runtime.guard.explain import waits_for
 from edge_runtime.guard.memory import State, Timer
 from edge_runtime.guard.severity import Severity
-
-STATE_STYLES: Mapping[str, str] = {
-    "NOMINAL": "bold green",
-    "DEGRADED": "bold yellow",
-    "STANDBY": "bold cyan",
-    "INIT": "bold cyan",
-    "RECOVERY": "bold cyan",
-    "STOPPED": "bold dark_orange",
-    "SAFE": "bold red",
-    "LOCKOUT": "bold white on red",
-}
 
 _SHOWN = tuple(condition for condition in BY_BIT if not condition.mask & FROM_HISTORY)
 _TOGGLED = tuple(condition for condition in _SHOWN if not condition.mask & FROM_LATENESS)
@@ -96,7 +85,7 @@ def _head(page: Page) -> list[Text]:
     memory, outputs = simulation.memory, simulation.outputs
     time = f"{simulation.now_ns / (1000 * MS):.2f} s" + ("" if page.runs else "  paused")
     title = Text(f"{simulation.profile.name[:56]:<58}{time:>22}", style="bold")
-    line = Text.assemble((memory.state.value, STATE_STYLES[memory.state.value]))
+    line = Text.assemble((memory.state.value, state_style(memory.state.value)))
     line.append(f" for {(simulation.now_ns - memory.entered_ns) / (1000 * MS):.1f} s")
     if outputs.permit:
         line.append(f" · may move: mode {memory.mode.name}, limits {outputs.limits}", style="green")

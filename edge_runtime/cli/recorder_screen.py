@@ -4,12 +4,12 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from edge_runtime.cli.guard_look import WIDTH
 from edge_runtime.clock import NS_PER_MS, WallLabel
 from edge_runtime.guard.conditions import conditions_in
 from edge_runtime.monitor.changes import reason_text
 from edge_runtime.monitor.flight import FlightRecord
 
-WIDTH = 80
 _TIME = 14
 _THINNED = ("measured", "turn")
 _HIDDEN = ("handed",)

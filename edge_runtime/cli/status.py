@@ -29,8 +29,8 @@ def status(
     """
     from rich.console import Console
 
+    from edge_runtime.cli.guard_look import WIDTH
     from edge_runtime.cli.report import write_json
-    from edge_runtime.cli.status_screen import WIDTH
     from edge_runtime.cli.status_sources import gather
     from edge_runtime.clock import SystemClock
 

@@ -7,31 +7,25 @@ from typing import Any
 
 from rich.text import Text
 
-from edge_runtime.cli.guard_orders import meanings, steps_out, waited
-from edge_runtime.cli.guard_simulation_page import STATE_STYLES
+from edge_runtime.cli.guard_look import WIDTH, state_style
+from edge_runtime.cli.guard_orders import steps_out, waited
 from edge_runtime.cli.status_sources import DeviceStatus
+from edge_runtime.guard.explain import meaning
+from edge_runtime.guard.memory import State
 from edge_runtime.health import HealthSnapshot, screen_lines
 from edge_runtime.node.way_out import WayOut, WayState
 from edge_runtime.outbox import OutboxStatus
 from edge_runtime.protocol.operation import CameraHealth
 
-WIDTH = 80
 _LABEL = 13
 _MOST_CAMERAS = 8
 _HEALTH = ("hottest", "throttling", "memory", "disk", "power")
 """Rows of the device's health that are shown; `edge-runtime health` has all."""
 
-_WAITS = {
-    "INIT": "waits until everything is evaluated and well",
-    "RECOVERY": "waits until everything is evaluated and well; then it stands by",
-    "STOPPED": "moves again by itself once all has been well for a while",
-    "DEGRADED": "back to NOMINAL by itself when that is over",
-    "STANDBY": "waits for somebody to arm it",
-}
-_BY_CONDITIONS = ("DEGRADED", "STOPPED")
+_BY_CONDITIONS = (State.DEGRADED, State.STOPPED)
 _MOST_CHANGES = 3
 _MOST_CAUSES = 3
-_BAD_WORKERS = ("killed", "unkillable", "ended", "given_up")
+_BAD_WORKERS = ("killed", "unkillable", "ended")
 
 
 def status_lines(status: DeviceStatus, option: str = "") -> list[Text]:
@@ -73,7 +67,7 @@ def fitted(lines: list[Text], height: int) -> list[Text]:
 
 def _state(guard: Mapping[str, Any], option: str) -> Iterator[Text]:
     state = str(guard["state"])
-    head = Text.assemble((f" {state} ", f"{STATE_STYLES.get(state, 'bold')} reverse"))
+    head = Text.assemble((f" {state} ", f"{state_style(state)} reverse"))
     head.append(f"  for {waited(guard['since_ms'])}  ")
     head.append(_permission(guard), style="green" if guard["permit"] else "red")
     head.append(f"  {guard['device']}", style="dim")
@@ -81,19 +75,19 @@ def _state(guard: Mapping[str, Any], option: str) -> Iterator[Text]:
     yield head
     latch = guard["latch"]
     if latch is not None:
-        for text in meanings(latch["causes"]):
+        for text in map(meaning, latch["causes"]):
             yield from _row("", [text], "red")
         yield from _row("latch", [f"{latch['id']}, for {waited(latch['since_ms'])}; to leave it:"])
     else:
         newest = guard["changes"][-1:]
         if state in _BY_CONDITIONS and newest:
-            for text in _few(meanings(newest[0]["causes"])):
+            for text in _few([meaning(name) for name in newest[0]["causes"]]):
                 yield from _row("", [text], "yellow")
-        if state in _WAITS:
-            yield from _row("", [_WAITS[state]])
+        if state != State.NOMINAL:
+            yield from _row("waits for", [guard["waits"]])
     for step in steps_out(guard, option):
         yield from (Text(line, style="bold") for line in _command(step))
-    states = tuple(STATE_STYLES)
+    states = tuple(one.value for one in State)
     for sentence in guard["sentences"]:
         if not sentence.startswith(states):  # changes are below, and what is latched is above
             yield from _row("last said", [sentence], "dim")
@@ -130,7 +124,7 @@ def _conditions(guard: Mapping[str, Any]) -> Iterator[Text]:
     # what nobody evaluates may be all of them, before the workers are up
     tripped = [name for name in guard["tripped"] if name not in unknown]
     yield from _row("holds now", [", ".join(tripped)] if tripped else [], "yellow")
-    yield from _row("unevaluated", [", ".join(sorted(unknown))] if unknown else [], "yellow")
+    yield from _row("", [f"not evaluated: {', '.join(sorted(unknown))}"] if unknown else [], "yellow")
 
 
 def _workers(workers: Iterable[Mapping[str, Any]]) -> Iterator[Text]:

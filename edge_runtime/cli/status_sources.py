@@ -9,6 +9,7 @@ from edge_runtime.cli.outbox import status_record
 from edge_runtime.clock import Clock
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.latch import LatchFile
+from edge_runtime.guard.memory import State
 from edge_runtime.guard.permission import LATCH_FILE
 from edge_runtime.health import HealthReader, HealthSnapshot, Reading, read_health
 from edge_runtime.health.reading import unknown
@@ -23,7 +24,7 @@ ANSWER_S = 1.0
 """Each source that has to be asked is given so long."""
 
 EXIT_NO_GUARD, EXIT_NOTHING_MOVES = 1, 3
-_WELL = ("NOMINAL", "DEGRADED", "STANDBY")
+_WELL = (State.NOMINAL, State.DEGRADED, State.STANDBY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,10 @@ def _way_out(state: StateDirectory, guard: Mapping[str, Any] | None, clock: Cloc
     if _lacks(guard, "uplink"):
         return unknown("the configuration delivers nothing, so no server is spoken to")
     rows = workers_of(None if guard is None else dict(guard))
-    found = look(state, next((row for row in rows if row.name == "uplink"), None), clock)
+    try:
+        found = look(state, next((row for row in rows if row.name == "uplink"), None), clock)
+    except OSError as error:
+        return unknown(f"{error.filename} cannot be read: {error.strerror}")
     if guard is None and found.state is WayState.CONNECTING:
         return unknown("no guard answers, so nobody can say whether an uplink runs")
     return Reading(found)

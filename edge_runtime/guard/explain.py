@@ -1,4 +1,7 @@
-"""What the state machine would do, does and waits for, in words: for `guard explain`, `guard simulate`, events."""
+"""What the state machine would do, does and waits for, in words.
+
+For `guard explain` and `guard simulate`, the guard's sentences and status, and the events of its changes of state.
+"""
 
 from dataclasses import dataclass
 
@@ -63,7 +66,10 @@ _EVALUATED_BY = {
         _C.ESTOP_DISAGREES,
     ),
 }
-"""Which worker says whether a condition holds; of all others the guard itself does."""
+"""Which worker evaluates a condition; all others the guard evaluates itself."""
+
+
+_MEANINGS = {condition.value: traits.text for condition, traits in TRAITS.items()}
 
 
 def evaluated_by(condition: Condition) -> str:
@@ -86,7 +92,7 @@ class Explained:
         then: what it becomes when it goes on counting; None where it does not get worse.
         then_ms: for how long it has to count until then; None as above.
         clears: how its consequence is left.
-        evaluated_by: who says whether it holds.
+        evaluated_by: the worker that says whether it holds, or `guard`.
         not_evaluated_in: modes in which it cannot get worse than DEGRADED, because nobody looks.
         ignored: the reason that the profile gives; None where it is not ignored.
     """
@@ -148,10 +154,14 @@ def stop(profile: Profile, *, realtime: bool) -> str:
     )
 
 
+def meaning(name: str) -> str:
+    """What a condition means, and its name; the name alone where this version does not know it."""
+    return f"{_MEANINGS[name]} ({name})" if name in _MEANINGS else name
+
+
 def told(change: Change) -> str:
     """One sentence about a change of state."""
-    causes = list(conditions_in(change.causes))
-    why = "; ".join(f"{TRAITS[condition].text} ({condition.value})" for condition in causes)
+    why = "; ".join(meaning(condition.value) for condition in conditions_in(change.causes))
     if change.after in LATCHED:
         return f"{change.after.value}, latch {change.latch_id}: {why}"
     if change.before is State.INIT and change.after is State.INIT:
@@ -231,8 +241,8 @@ _WAITS = {
 }
 
 
-def page(memory: Memory, inputs: Inputs, outputs: Outputs, profile: Profile) -> list[str]:
-    """The screen of `guard simulate` and `status`: the state, why, and every condition that is not at rest."""
+def simulation_lines(memory: Memory, inputs: Inputs, outputs: Outputs, profile: Profile) -> list[str]:
+    """What `show` says in `guard simulate`: the state, why, and every condition that is not at rest."""
     lines = [
         f"state   {memory.state.value}",
         f"permit  {'yes' if outputs.permit else 'no'}, limits {outputs.limits}",

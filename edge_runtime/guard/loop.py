@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from edge_runtime.guard import machine
+from edge_runtime.guard import explain, machine
 from edge_runtime.guard.block import boot_id
 from edge_runtime.guard.conditions import FROM_LATENESS, Condition
 from edge_runtime.guard.configuration import Configuration
@@ -287,6 +287,7 @@ class Guard:
             "profile": profile.name,
             "arms_itself": self._settings.arms_itself,
             "ending": self._ending,
+            "waits": explain.waits_for(memory, profile),
             "latch": of_latch(memory.latch, now_ns),
             "permit": outputs.permit,
             "lease_ms": self._permission.left_ms(now_ns),

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edge_runtime.clock import NS_PER_MS, WallLabel
-from edge_runtime.guard.conditions import TRAITS, Condition
+from edge_runtime.guard.explain import meaning
+from edge_runtime.guard.memory import State
 from edge_runtime.monitor.flight import FlightRecord
 from edge_runtime.protocol import DataClass, EventRecord, EventState, EventTime, Severity
 
@@ -24,10 +25,10 @@ TTL_S = 86_400.0
 MOST_REASON = 256
 
 _SEVERITIES = {
-    "SAFE": Severity.CRITICAL,
-    "LOCKOUT": Severity.CRITICAL,
-    "STOPPED": Severity.WARNING,
-    "DEGRADED": Severity.NOTICE,
+    State.SAFE.value: Severity.CRITICAL,
+    State.LOCKOUT.value: Severity.CRITICAL,
+    State.STOPPED.value: Severity.WARNING,
+    State.DEGRADED.value: Severity.NOTICE,
 }
 
 
@@ -82,20 +83,12 @@ def event_of(record: FlightRecord, age_ns: int, labels: Labels) -> EventRecord |
 
 def reason_text(fields: Mapping[str, Any]) -> str:
     """A change in one line: from what to what, why, and which latch."""
-    causes = "; ".join(cause_text(str(cause)) for cause in _items(fields.get("causes")))
+    causes = "; ".join(meaning(str(cause)) for cause in _items(fields.get("causes")))
     latch = f" (latch {fields['latch']})" if fields.get("latch") else ""
     told = f": {causes}" if causes else ""
     before, state = fields.get("before"), fields.get("state")
     began = before is None or before == state  # the first entry of a guard
     return f"{'start' if began else before} -> {state}{latch}{told}"
-
-
-def cause_text(cause: str) -> str:
-    """What a condition means; its name where this version does not know it."""
-    try:
-        return f"{cause}, {TRAITS[Condition(cause)].text}"
-    except ValueError:
-        return cause
 
 
 def _items(value: object) -> list[object]:

@@ -60,12 +60,12 @@ def test_one_condition_is_told_in_full(cli: Cli, tmp_path: Path) -> None:
         "  does           slower, after 1500 ms SAFE, latched",
         "  counts         after 500 ms",
         "  left by        alone, when clear for 1000 ms; latched: acknowledgement",
-        "  evaluated by   monitor",
+        "  evaluator      monitor",
         "  not evaluated  in crawl, where it makes it slower at worst",
         "",
         "map_stale: the map is too old",
         "  does           nothing: it is ignored (there is no map)",
-        "  evaluated by   monitor",
+        "  evaluator      monitor",
     ]
 
 

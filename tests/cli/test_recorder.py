@@ -85,7 +85,7 @@ def test_a_person_reads_what_happened_in_its_order_within_80_columns(state: Path
         "· yard running 80 ms · main 73 % 24.15 V · arm unknown",
         "guard NOMINAL (drive), may move, at worst 120 us late; holds: link_lost",
         "worker perception is killed, pid 77, last exit -9",
-        "STATE NOMINAL -> SAFE (latch ab12): worker_hung, a worker finished no work",
+        "STATE NOMINAL -> SAFE (latch ab12): a worker finished no work within its deadline (worker_hung)",
         "monitor: disk_nearly_full (state: 1 MiB free of 90); memory_pressure not evaluated (not there)",
         "LOST 3 entries of the guard",
         "an entry of a newer guard, kind 77",

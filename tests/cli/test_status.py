@@ -185,6 +185,7 @@ def full(tmp_path: Path, **changes: Any) -> DeviceStatus:
         ],
         "late_worst_us": 80,
         "turns": 12345,
+        "waits": "the conditions to clear",
         "facts": {"sched_fifo": True, "memory_locked": True},
         "sentences": ["DEGRADED, from NOMINAL: the processor is hot (soc_hot)", "the request is refused"],
     }  # fmt: skip
@@ -209,9 +210,9 @@ def test_a_full_screen_fits_80_columns_and_names_everything(tmp_path: Path) -> N
     assert lines[0] == " DEGRADED   for 90 s  may move: mode slow, limits half, lease 31 ms  robot-1"
     for part in (
         "             the processor is hot (soc_hot)",
-        "back to NOMINAL by itself",
+        "waits for    the conditions to clear",
         "holds now    soc_hot",
-        "unevaluated  pose_stale",
+        "             not evaluated: pose_stale",
         "unkillable    12345  evaluate            12 s       3  SIGSEGV",
         "last said    the request is refused",
         "changes      90 s ago NOMINAL → DEGRADED (soc_hot)",
@@ -233,14 +234,15 @@ def test_a_full_screen_fits_80_columns_and_names_everything(tmp_path: Path) -> N
 def test_many_causes_are_counted(tmp_path: Path) -> None:
     causes = [condition.value for condition in BY_BIT[:9]]
     change = {"ago_ms": 1, "before": "NOMINAL", "state": "STOPPED", "causes": causes, "latch": None}
-    stopped = full(tmp_path, state="STOPPED", permit=False, changes=[change])
+    waits = "everything evaluated and well for 3000 ms"
+    stopped = full(tmp_path, state="STOPPED", permit=False, changes=[change], waits=waits)
     lines = [line.plain.strip() for line in status_lines(stopped)]
     assert " ".join(lines[1:6]) == (
         "a worker process ended (worker_dead) a worker finished no work within its deadline (worker_hung) "
         "a worker did not finish its first work in time (worker_start_timeout) and 6 more"
     )
     assert "worker_dead, worker_hung," in "\n".join(lines)
-    assert "moves again by itself once all has been well for a while" in lines
+    assert "waits for    everything evaluated and well for 3000 ms" in lines
 
 
 def test_a_command_that_is_too_long_can_be_copied_all_the_same(tmp_path: Path) -> None:

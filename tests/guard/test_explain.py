@@ -174,7 +174,9 @@ def test_the_page_shows_the_state_why_and_all_that_is_not_at_rest() -> None:
     guard = Guard(profile_of(CAMERA)).armed()
 
     def page(unknown: int = 0) -> list[str]:
-        return explain.page(guard.memory, Inputs(EVERYTHING & ~unknown, 0), guard.out, guard.profile)
+        return explain.simulation_lines(
+            guard.memory, Inputs(EVERYTHING & ~unknown, 0), guard.out, guard.profile
+        )
 
     assert page() == ["state   NOMINAL", "permit  yes, limits none", "waits   for nothing"]
     guard.run(260, C.SOURCE_DARK)

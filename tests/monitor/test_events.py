@@ -64,7 +64,7 @@ def test_a_change_becomes_an_event_of_the_device(state: str, severity: Severity)
     assert (event.latency_ms, event.late, event.sequence) == (500.0, False, 7)
     assert event.at.monotonic_ns == STAMP.now_ns - NS_PER_S // 2
     assert event.at.wall == WallLabel(STAMP.wall.unix_ns - NS_PER_S // 2, True, "boot-1").isoformat()
-    assert event.reason == f"INIT -> {state} (latch 0011): worker_dead, a worker process ended"
+    assert event.reason == f"INIT -> {state} (latch 0011): a worker process ended (worker_dead)"
 
 
 def test_a_reason_is_bounded_and_says_what_it_does_not_know() -> None:
@@ -145,7 +145,7 @@ def test_every_change_reaches_the_outbox_once(monitor: MonitorRig) -> None:
         assert set(found) == {"guard_nominal", "guard_safe"}
         safe = found["guard_safe"]
         assert safe.severity is Severity.CRITICAL
-        assert safe.reason == f"NOMINAL -> SAFE (latch {LATCH}): worker_dead, a worker process ended"
+        assert safe.reason == f"NOMINAL -> SAFE (latch {LATCH}): a worker process ended (worker_dead)"
         assert not safe.late
         records = monitor.wait_flight(lambda all_of: any(record.kind == "handed" for record in all_of))
         assert safe.id in [record.fields.get("event") for record in records]
