@@ -90,11 +90,6 @@ class Page:
         self.fd, self._memory = shared_memory("edge-status", STRIDE * len(names), future_write=True)
         self._slots = {name: SlotReader(self._memory, at, name, clock) for at, name in enumerate(names)}
 
-    @classmethod
-    def create(cls, names: Sequence[str]) -> "Page":
-        """The same as calling the class, by the name that says what happens."""
-        return cls(names)
-
     @property
     def names(self) -> tuple[str, ...]:
         """Of the slots, in their order."""

@@ -1,7 +1,7 @@
 """Batteries as the kernel shows them: /sys/class/power_supply.
 
 Units and oddities are those of `Documentation/ABI/testing/sysfs-class-power`: a gauge that fails answers with an
-error or vanishes, one that is stuck repeats itself, and one of a mouse (`scope` is `Device`) is nobody's power.
+error or vanishes, and one that is stuck repeats itself.
 """
 
 import re
@@ -33,16 +33,6 @@ class Battery:
     volts: Reading[float]
     draining: bool
     raw: tuple[str, ...]
-
-
-def read_batteries(files: SysFiles) -> Mapping[str, Battery]:
-    """All batteries that power the machine, by the kernel's names; one that is taken out is not among them."""
-    found: dict[str, Battery] = {}
-    for name in files.names(POWER_SUPPLY, _NAME.pattern):
-        battery = read_battery(files, name)
-        if battery is not None and files.text(f"{POWER_SUPPLY}/{name}/scope").value != "Device":
-            found[name] = battery
-    return found
 
 
 def read_battery(files: SysFiles, name: str) -> Battery | None:

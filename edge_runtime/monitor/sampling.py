@@ -43,7 +43,6 @@ class HostSample:
         batteries: those with a gauge of the kernel's, by the configuration's name.
     """
 
-    taken_ns: int
     disks: Mapping[str, Disk]
     memory: MemoryState
     memory_full_percent: Reading[float]
@@ -83,7 +82,6 @@ class HostSampler:
         slowed = judge_throttling(read_limiters(files), {})
         proc = self._files()
         return HostSample(
-            taken_ns=now_ns,
             disks={name: read_disk(folder) for name, folder in self.disks.items()},
             memory=read_memory(proc),
             memory_full_percent=read_pressure(proc, ("memory",))["memory"].full_10s,

@@ -366,7 +366,7 @@ def test_a_page_has_1_to_64_different_slots(names: list[str]) -> None:
 
 
 def test_a_page_of_64_slots_knows_each() -> None:
-    page = Page.create([f"w{at}" for at in range(64)])
+    page = Page([f"w{at}" for at in range(64)])
     assert page.names[63] == "w63"
     assert page.slot("w63").index == 63
     with pytest.raises(PageError, match="no slot is called 'w64'"):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_runtime.health.battery import Battery, read_batteries, read_battery
+from edge_runtime.health.battery import Battery, read_battery
 from edge_runtime.health.sysfiles import SysFiles
 from tests.rigs.boards import Board, FixedClock
 
@@ -75,18 +75,9 @@ def test_a_gauge_that_fails_gives_no_charge_and_not_zero(capacity: str | int | N
 def test_one_that_is_taken_out_is_not_there(values: dict[str, str | int], tmp_path: Path) -> None:
     put(tmp_path, "BAT0", **values)
     assert read_battery(SysFiles(tmp_path, FixedClock()), "BAT0") is None
-    assert read_batteries(SysFiles(tmp_path, FixedClock())) == {}
 
 
 @pytest.mark.parametrize("name", ["BAT1", "../BAT0", "", "."])
 def test_no_other_file_can_be_named(name: str, tmp_path: Path) -> None:
     put(tmp_path, "BAT0")
     assert read_battery(SysFiles(tmp_path, FixedClock()), name) is None
-
-
-def test_all_that_power_the_machine_are_found_and_a_mouse_is_not(tmp_path: Path) -> None:
-    put(tmp_path, "BAT0")
-    put(tmp_path, "BAT1", capacity=5)
-    put(tmp_path, "hidpp_battery_0", scope="Device")
-    found = read_batteries(SysFiles(tmp_path, FixedClock()))
-    assert {name: one.charge.value for name, one in found.items()} == {"BAT0": 0.73, "BAT1": 0.05}

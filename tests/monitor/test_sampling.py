@@ -29,7 +29,9 @@ def tripped(sample: HostSample, config: MonitorConfig | None = None) -> set[Cond
         wall_offset_ns=0,
     )
     return set(
-        conditions_in(evaluate(sample.taken_ns, readings, config or MonitorConfig(), Memory()).tripped)
+        conditions_in(
+            evaluate(FixedClock().monotonic_ns(), readings, config or MonitorConfig(), Memory()).tripped
+        )
     )
 
 

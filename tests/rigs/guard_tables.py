@@ -90,7 +90,7 @@ class Tables:
 @contextlib.contextmanager
 def running(*rows: Row) -> Iterator[Tables]:
     """Leaves no process behind."""
-    page = Page.create([one.name for one in rows])
+    page = Page([one.name for one in rows])
     table = Table(rows, page, lambda _: ((), {}), os.environ)
     try:
         yield Tables(table)
