@@ -14,9 +14,9 @@ from edge_runtime.cli.guard_orders import asked_status
 from edge_runtime.guard.client import NoGuard
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.state import StateDirectory
-from tests.rigs.guard_bodies import altered
+from tests.rigs.guard_bodies import PATIENT, altered
 from tests.rigs.guarded import GuardProcess
-from tests.rigs.guarded_state import PATIENT, guarded_state
+from tests.rigs.guarded_state import guarded_state
 from tests.rigs.terminal import Terminal
 
 Cli = Callable[..., Any]

@@ -26,11 +26,10 @@ from edge_runtime.guard.client import NoGuard, ask, launch
 from edge_runtime.guard.conditions import TRAITS, Condition
 from edge_runtime.guard.control import ControlSocket
 from edge_runtime.guard.still import STILL
-from tests.rigs.guard_bodies import CAMERA, altered
+from tests.rigs.guard_bodies import PATIENT, altered
 from tests.rigs.guarded import GuardProcess, guarded, worker_row
 
 # A busy machine without real time: the guard must not stop for its own lateness while a fault is what is looked at.
-PATIENT = altered(CAMERA, {"settle_ms": 200, "late_ms": 800, "paused_ms": 5_000, "lease_ms": 900})
 KEY = Ed25519PrivateKey.generate()
 KEYS = {"ann": KEY.public_key().public_bytes_raw().hex()}
 

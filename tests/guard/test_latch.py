@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.latch import MAX_BYTES, LatchFile
 from edge_runtime.guard.memory import Latch, Record, State
-from tests.rigs.guard_bodies import CAMERA, altered
+from tests.rigs.guard_bodies import PATIENT
 from tests.rigs.guarded import GuardProcess, worker_row
 
 CLEAR = Record(None, (), "boot-1")
 LATCH = Latch("0123456789ab", State.SAFE, Condition.WORKER_HUNG.mask | Condition.ESTOP.mask, 5_000_000_000)
 LATCHED = Record(LATCH, (1, 5_000_000_000), "boot-1")
-PATIENT = altered(CAMERA, {"settle_ms": 200, "late_ms": 800, "paused_ms": 5_000, "lease_ms": 900})
 
 
 @pytest.mark.parametrize("record", [CLEAR, LATCHED])

@@ -12,14 +12,11 @@ from pathlib import Path
 import pytest
 
 from edge_runtime.guard.realtime import run_in_real_time
-from tests.rigs.guard_bodies import CAMERA, altered
+from tests.rigs.guard_bodies import PATIENT, altered
 from tests.rigs.guarded import GuardProcess, guarded, worker_row
 from tests.rigs.stepped_clock import SteppedClock
 
-PATIENT = altered(
-    CAMERA,
-    {"settle_ms": 200, "late_ms": 800, "paused_ms": 5_000, "lease_ms": 900, "stopped": {"healthy_ms": 200}},
-)
+QUICK_AGAIN = altered(PATIENT, {"stopped": {"healthy_ms": 200}})
 DEADLINE_MS = 300
 
 _TAKES = """
@@ -39,7 +36,7 @@ def test_b4_the_wall_clock_is_set_while_the_guard_and_its_worker_run(
     clock = SteppedClock(tmp_path / "clock")
     for name in ("LD_PRELOAD", "STEPPED_CLOCK"):  # the boot stays the one in which the lease is read
         monkeypatch.setenv(name, clock.variables[name])
-    with guarded(GuardProcess(tmp_path, PATIENT, [worker_row("perception", deadline_ms=1000)])) as guard:
+    with guarded(GuardProcess(tmp_path, QUICK_AGAIN, [worker_row("perception", deadline_ms=1000)])) as guard:
         guard.arm()
         lease = guard.lease()
         guard.wait(lambda _: lease.valid())
@@ -102,7 +99,7 @@ def test_b6_a_worker_that_gets_no_processor_is_starved_and_not_hung_before_twice
     tmp_path: Path,
 ) -> None:
     row = worker_row("perception", deadline_ms=DEADLINE_MS)
-    with guarded(GuardProcess(tmp_path, PATIENT, [row], real_time=True)) as guard:
+    with guarded(GuardProcess(tmp_path, QUICK_AGAIN, [row], real_time=True)) as guard:
         guard.arm()
         pid = guard.pid("perception")
         tripped, states = seen_while_taken(guard, 1.5 * DEADLINE_MS / 1000)

@@ -21,8 +21,8 @@ from edge_runtime.monitor.conditions import evaluated_by
 from edge_runtime.monitor.flight import Damage
 from edge_runtime.node.monitor_process import main
 from edge_runtime.state import StateDirectory
+from tests.rigs.guard_bodies import PATIENT
 from tests.rigs.guarded import GuardProcess, guarded, worker_row
-from tests.rigs.guarded_state import PATIENT
 from tests.rigs.monitors import MonitorRig, command_of, flight_of, monitored, write_configuration
 from tests.rigs.small_disk import fill_up, small_disk
 from tests.rigs.stepped_clock import SteppedClock

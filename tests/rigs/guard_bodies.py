@@ -86,6 +86,10 @@ def altered(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
     return document
 
 
+PATIENT = altered(CAMERA, {"settle_ms": 200, "late_ms": 800, "paused_ms": 5_000, "lease_ms": 900})
+"""A busy machine without real time: the guard must not stop for its own lateness."""
+
+
 def profile_of(document: dict[str, Any] = CART, **changes: Any) -> Profile:
     """A profile; `stopped__returns=False` sets the field stopped.returns."""
     return from_json(altered(document, {path.replace("__", "."): value for path, value in changes.items()}))

@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from edge_runtime.state import StateDirectory
-from tests.rigs.guard_bodies import CAMERA, altered
+from tests.rigs.guard_bodies import PATIENT
 from tests.rigs.guarded import GuardProcess, guarded, worker_row
-
-PATIENT = altered(CAMERA, {"settle_ms": 200, "late_ms": 800, "paused_ms": 5_000, "lease_ms": 900})
-"""A busy machine without real time: the guard must not stop for its own lateness."""
 
 
 @contextlib.contextmanager
