@@ -209,6 +209,5 @@ class Table:
             return due_ns
         if worker.row.name in self._waited:
             return due_ns
-        return (
-            beat.beat_ns + (due_ns - beat.beat_ns) // 2
-        )  # half of the time: how long it has waited is noted
+        # half of the time: how long it has waited is noted
+        return beat.beat_ns + (due_ns - beat.beat_ns) // 2

@@ -136,9 +136,8 @@ def _memory(
     readings: Readings, settings: MonitorConfig, why: dict[Condition, str], blind: dict[Condition, str]
 ) -> None:
     total, available = readings.memory.total_bytes, readings.memory.available_bytes
-    full = (
-        readings.memory_full_percent.value
-    )  # unknown where the kernel measures no pressure: then bytes decide
+    # unknown where the kernel measures no pressure: then bytes decide
+    full = readings.memory_full_percent.value
     if full is not None and full >= 100 * settings.memory_pressure:
         why[Condition.MEMORY_PRESSURE] = f"all work waits for memory {full:.0f} % of the time"
     elif total.value is None or available.value is None:
@@ -202,13 +201,16 @@ def _held(
 
 
 def _sensors_text(names: frozenset[str], sensors: Mapping[str, Zone]) -> str:
-    worst = max(names, key=lambda name: _celsius(sensors.get(name)))
-    celsius = _celsius(sensors.get(worst))
-    return f"{worst}: {celsius:.1f} C" if celsius > -1000 else f"{worst}: no longer read"
+    """The hottest of some sensors; one that is no longer read where none of them is."""
+    known = {name: celsius for name in names if (celsius := _celsius(sensors.get(name))) is not None}
+    if not known:
+        return f"{min(names)}: no longer read"
+    worst = max(known, key=lambda name: known[name])
+    return f"{worst}: {known[worst]:.1f} C"
 
 
-def _celsius(zone: Zone | None) -> float:
-    return -1000.0 if zone is None or zone.celsius.value is None else zone.celsius.value
+def _celsius(zone: Zone | None) -> float | None:
+    return None if zone is None else zone.celsius.value
 
 
 def _clock(

@@ -1,7 +1,7 @@
 """Entries of the guard's flight ring as records of the flight recorder."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from edge_runtime.guard.ring import Kind, RingEntry
 from edge_runtime.monitor.flight import FlightRecord
 from edge_runtime.protocol import uuid7
 
-_KINDS = {Kind.CHANGE: "change", Kind.TURN: "turn", Kind.WORKER: "worker"}
+_KINDS: Mapping[int, str] = {Kind.CHANGE: "change", Kind.TURN: "turn", Kind.WORKER: "worker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def records_of(entries: Iterable[RingEntry], ring: str, stamp: Stamp, *, events:
 
 def _record(entry: RingEntry, ring: str, stamp: Stamp, *, events: bool) -> FlightRecord:
     fields: dict[str, Any] = {"ring": ring, "sequence": entry.sequence}
-    kind = _KINDS.get(Kind(entry.kind)) if entry.kind in list(Kind) else None
+    kind = _KINDS.get(entry.kind)
     content = _content(entry.payload)
     if kind is None or content is None:  # of a newer guard: kept, so that a newer reader can read it
         return stamp.record(

@@ -52,6 +52,9 @@ class Recorder:
 
         Returns:
             A number that `done` reaches when they were written, or lost.
+
+        Raises:
+            ValueError: one is longer than `flight.LARGEST_LINE`; none of them is taken.
         """
         lines = [encode_record(record) for record in records]
         with self._changed:

@@ -1,7 +1,7 @@
 """The monitor's work: one round after the other, in one thread, each ending with a beat.
 
 A round takes the guard's entries out of the flight ring, judges the conditions by the newest readings, beats, and
-gives the flight recorder and the gate what is theirs. Nothing in it waits for a disk, and for the outbox only as
+gives the flight recorder and the gate what is theirs. Nothing in it waits for a write, and for the outbox only as
 long as `road.OUTBOX_S`: both may be away, and the round that the guard waits for is not late.
 """
 
@@ -96,7 +96,7 @@ class Rounds:
         self._last_round()
 
     def note_handed(self) -> None:
-        """At the end, after the gate has closed: write down that the outbox has every event, if it has."""
+        """At the end, after the gate has closed: write down that the outbox has every event, or it is counted."""
         self._keep([], Stamp.take(self._clock), last=True)
 
     def round(self) -> None:

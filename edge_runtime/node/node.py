@@ -345,9 +345,8 @@ class Node:
         if self._metrics is None:
             return
         for name, desk in self._desks.items():
-            snapshot = self._camera_snapshot(
-                desk
-            )  # not of the stages: their percentiles are sorted anew each time
+            # not of the stages: their percentiles are sorted anew each time
+            snapshot = self._camera_snapshot(desk)
             self._metrics.source(
                 name,
                 snapshot.state,
