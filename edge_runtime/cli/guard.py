@@ -77,7 +77,7 @@ def explain(
             lines = told.detail_lines(explained(condition, body.profile))
             typer.echo(("\n" if number else "") + "\n".join(lines))
     else:
-        for line in (*told.overview_lines(body.profile), *told.refusal_lines(body)):
+        for line in (*told.refusal_lines(body), *told.overview_lines(body.profile)):
             typer.echo(line)
     return 1 if body.refused else 0
 

@@ -73,6 +73,19 @@ def _change(fields: Mapping[str, Any]) -> str:
     return f"STATE {reason_text(fields)}"
 
 
+def _act(fields: Mapping[str, Any]) -> str:
+    if "refused" in fields:
+        return f"REFUSED {fields['refused']}"
+    if fields["ask"] != "acknowledge":
+        return f"ASKED to {fields['ask']}"
+    note = f": {fields['note']}" if fields["note"] else ""
+    return f"ASKED to leave latch {fields['latch']}, signed by {fields['by']}{note}"
+
+
+def _end(fields: Mapping[str, Any]) -> str:
+    return "monitor ended: its guard is GONE" if fields.get("orphaned") else "monitor ended in order"
+
+
 def _worker(fields: Mapping[str, Any]) -> str:
     pid = "" if fields.get("pid") is None else f", pid {fields['pid']}"
     code = "" if fields.get("exit") is None else f", last exit {fields['exit']}"
@@ -133,7 +146,8 @@ def _lost(fields: Mapping[str, Any]) -> str:
 
 _TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "start": _start,
-    "end": lambda _: "monitor ended in order",
+    "end": _end,
+    "act": _act,
     "change": _change,
     "worker": _worker,
     "turn": _turn,

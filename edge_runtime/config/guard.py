@@ -6,13 +6,22 @@ device is taken for one that cannot move, such as a camera on a wall: then nothi
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from edge_runtime.config.base import ConfigModel, Flag, Integer, Name, Text
 from edge_runtime.config.governor import GovernorConfig
 from edge_runtime.config.monitor import MonitorConfig
 
-PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+def _public_key(value: str) -> str:
+    if len(value) != 64 or set(value) - set("0123456789abcdef"):
+        raise ValueError(
+            "must be 64 hexadecimal digits in lower case: edge-runtime guard key show FILE prints it"
+        )
+    return value
+
+
+PublicKey = Annotated[str, AfterValidator(_public_key)]
 
 
 class HardwareWatchdogConfig(ConfigModel):

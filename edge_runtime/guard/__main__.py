@@ -20,7 +20,7 @@ OOM_SCORE = -1000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Guard until SIGTERM or SIGINT, or until a worker's end is that of the run."""
+    """Guard until SIGTERM, SIGINT or SIGHUP, or until a worker's end is that of the run."""
     if len(arguments) != 2 or arguments[0] != "--settings-fd" or not arguments[1].isdecimal():
         sys.stderr.write(USAGE + "\n")
         return 2
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"the guard cannot start: {error}\n")
         return 2
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: guard.end())
     if PARENT in os.environ:  # a service has none that it would end with
         die_with_parent(signal.SIGTERM)

@@ -33,9 +33,10 @@ MOST_ENDING = 3
 
 LARGEST_TEXT = 600
 _LARGEST_QUESTION = 1 << 16
-_LARGEST_ANSWER = 256
+_LARGEST_ANSWER = 4096
 _COMMAND = (sys.executable, "-m", "edge_runtime.guard.acknowledgement")
-_KEYS = frozenset({"latch", "device", "by", "reason"})
+_SAID = frozenset({"latch", "by", "reason"})
+_KEYS = _SAID | {"device"}
 
 
 def text_of(latch: str, device: str, by: str, reason: str) -> bytes:
@@ -63,10 +64,13 @@ class Answer:
     Attributes:
         acknowledgement: for the state machine, which may still refuse it; None where it was not verified.
         text: one sentence.
+        by, reason: who signed, and why it is safe to go on; empty where it was not verified.
     """
 
     acknowledgement: Acknowledgement | None
     text: str
+    by: str = ""
+    reason: str = ""
 
 
 class Verification:
@@ -157,8 +161,9 @@ def _understood(heard: bytes, received_ns: int) -> Answer:
         value = strict_json(heard)
     except ValueError:
         value = None
-    if isinstance(value, dict) and value.keys() == {"latch"} and isinstance(value["latch"], str):
-        return Answer(Acknowledgement(value["latch"], received_ns), "the signature is good")
+    if isinstance(value, dict) and value.keys() == _SAID and all(isinstance(v, str) for v in value.values()):
+        found = Acknowledgement(value["latch"], received_ns)
+        return Answer(found, "the signature is good", value["by"], value["reason"])
     if isinstance(value, dict) and value.keys() == {"refused"} and isinstance(value["refused"], str):
         return Answer(None, f"the acknowledgement is refused: {value['refused'][:200]}")
     return Answer(None, "the acknowledgement is refused: its signature could not be verified")
@@ -168,9 +173,9 @@ def _understood(heard: bytes, received_ns: int) -> Answer:
 
 
 def answer(question: object) -> dict[str, str]:
-    """The answer to one question: `latch`, or `refused` and why."""
+    """The answer to one question: `latch`, `by` and `reason`, or `refused` and why."""
     try:
-        return {"latch": _verified(question)}
+        return _verified(question)
     except _Refused as why:
         return {"refused": str(why)}
 
@@ -179,8 +184,8 @@ class _Refused(ValueError):
     """Why an acknowledgement is of no use."""
 
 
-def _verified(question: object) -> str:
-    """The latch that a signed text names.
+def _verified(question: object) -> dict[str, str]:
+    """What a signed text says: of which latch, by whom, and why.
 
     Raises:
         _Refused: it is not signed by a known key, not readable, or about another device.
@@ -212,7 +217,7 @@ def _verified(question: object) -> str:
         raise _Refused("it is not an acknowledgement")
     if said["device"] != question["device"]:
         raise _Refused("it is about another device")
-    return str(said["latch"])
+    return {key: said[key] for key in _SAID}
 
 
 def main() -> int:

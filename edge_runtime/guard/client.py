@@ -60,8 +60,9 @@ def become(settings: Mapping[str, object]) -> NoReturn:
     try:
         os.write(fd, json.dumps(settings).encode())
         os.lseek(fd, 0, os.SEEK_SET)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed by whoever started this
+                stream.flush()
         command = [sys.executable, "-m", "edge_runtime.guard", "--settings-fd", str(fd)]
         os.execve(sys.executable, command, os.environ)  # noqa: S606 - our own interpreter and module
     finally:
@@ -88,7 +89,7 @@ def ask(path: Path, request: Mapping[str, object], wait_s: float = 2.0) -> dict[
             found = json.loads(end.recv(LARGEST_ANSWER))
         except TimeoutError:
             raise NoGuard(f"the guard at {path} does not answer; it may be stopped or too busy") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             why = getattr(error, "strerror", None) or str(error)
             hint = "be its user" if isinstance(error, PermissionError) else "is the runtime running?"
             raise NoGuard(f"no guard answers at {path}: {why}; {hint}") from None

@@ -1,6 +1,8 @@
 """Whether the configuration is still the one that was checked at the start."""
 
 import hashlib
+import os
+import stat
 from pathlib import Path
 
 LOOK_NS = 1_000_000_000
@@ -32,10 +34,25 @@ class Configuration:
             found = self._path.stat()
             facts = (found.st_size, found.st_mtime_ns, found.st_ino)
             if facts != self._known:
-                with self._path.open("rb") as file:
-                    data = file.read(_LARGEST + 1)
+                data = _read(self._path)
                 self._changed = hashlib.sha256(data).hexdigest() != self._sha256
                 self._known = facts
         except OSError:
             self._known, self._changed = None, True
         return self._changed
+
+
+def _read(path: Path) -> bytes:
+    """What a file holds, without ever waiting: in the place of the file there may be a pipe now.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise FileNotFoundError
+        with os.fdopen(os.dup(fd), "rb") as file:
+            return file.read(_LARGEST + 1)
+    finally:
+        os.close(fd)

@@ -43,6 +43,7 @@ class Desk:
         self._asker: str | bytes | None = None
         self._disarm = False
         self._moves: tuple[bool, int] | None = None
+        self._acts: list[dict[str, str]] = []
 
     @property
     def unreadable(self) -> int:
@@ -71,9 +72,17 @@ class Desk:
                 self._control.tell(request.sender, answer)
         verified = self._verification.poll(now_ns)
         if verified is not None:
-            self.ack = verified.acknowledgement or self.ack
+            if verified.acknowledgement is not None:
+                self.ack = verified.acknowledgement
+                said = {"by": verified.by, "note": verified.reason, "latch": self.ack.latch_id}
+                self._acts.append({"ask": "acknowledge", **said})
             told = {"verified": verified.acknowledgement is not None, "text": verified.text}
             self._control.tell(self._asker, told)
+
+    def acts(self) -> list[dict[str, str]]:
+        """What people asked for since this was last called, to be written down."""
+        acts, self._acts = self._acts, []
+        return acts
 
     def arm_by_itself(self, now_ns: int) -> None:
         """Ask for what a body in STANDBY that arms itself wants, now and then."""
@@ -106,6 +115,8 @@ class Desk:
             return None
         if request.ask == "disarm" and self._arms_itself:
             return {"refused": "it arms itself, since nothing here can move"}
+        if request.ask != "standstill":
+            self._acts.append({"ask": request.ask})
         if request.ask == "arm":
             self.arm_ns = now_ns
         elif request.ask == "disarm":

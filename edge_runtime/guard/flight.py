@@ -4,7 +4,7 @@ Entries are small JSON objects; what would not fit is cut, and says so. Writing 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from edge_runtime.guard.conditions import conditions_in
 from edge_runtime.guard.memory import Change
@@ -14,7 +14,10 @@ from edge_runtime.guard.worker import Phase, Worker
 SUMMARY_NS = 1_000_000_000
 """How often a summary is written."""
 
+REPEAT_NS = 1_000_000_000
+
 _LONGEST_MODE = 24
+_MOST_ACTS = 32
 
 
 class Flight:
@@ -29,6 +32,7 @@ class Flight:
         self._phases: dict[str, tuple[Phase, int]] = {}
         self._summed_ns: int | None = None
         self._late_worst_ns = 0
+        self._acted: dict[bytes, int] = {}
 
     def changed(self, changes: tuple[Change, ...]) -> None:
         """Changes of state."""
@@ -48,6 +52,20 @@ class Flight:
                     "exit": worker.last_exit,
                 }
                 self._ring.append(Kind.WORKER, now_ns, _packed(told))
+
+    def acts(self, acts: Iterable[Mapping[str, str]], now_ns: int) -> None:
+        """What people asked for, and what was refused.
+
+        The same again is written after a second only: nobody who asks all the time pushes out what happened.
+        """
+        for act in acts:
+            payload = act_payload(act)
+            if now_ns - self._acted.get(payload, now_ns - REPEAT_NS) < REPEAT_NS:
+                continue
+            if len(self._acted) >= _MOST_ACTS:
+                self._acted.clear()
+            self._acted[payload] = now_ns
+            self._ring.append(Kind.ACT, now_ns, payload)
 
     def turn(self, now_ns: int, late_ns: int, summary: Mapping[str, object]) -> None:
         """One turn of the loop; a summary is written of the first of each second."""
@@ -73,6 +91,15 @@ def change_payload(change: Change) -> bytes:
         payload = _packed(told)
         if len(payload) <= LARGEST_PAYLOAD:
             break
+    return payload
+
+
+def act_payload(act: Mapping[str, str]) -> bytes:
+    """What somebody asked for as it lies in the ring, the longest of its texts cut until it fits."""
+    told = dict(act)
+    while len(payload := _packed(told)) > LARGEST_PAYLOAD:
+        longest = max(told, key=lambda key: len(json.dumps(told[key])))
+        told[longest] = told[longest][: len(told[longest]) * 3 // 4]
     return payload
 
 

@@ -23,6 +23,7 @@ from edge_runtime.guard.intent import judge_intent
 from edge_runtime.guard.look import PROVING
 from edge_runtime.guard.memory import PERMITTING, Change, Inputs, Memory, Outputs, State
 from edge_runtime.guard.notify import HardwareWatchdog, ServiceManager
+from edge_runtime.guard.ownership import Ownership
 from edge_runtime.guard.page import Page
 from edge_runtime.guard.permission import Permission
 from edge_runtime.guard.profile import EVERYTHING
@@ -66,6 +67,7 @@ class Guard:
         clock: Clock = time.monotonic_ns,
     ) -> None:
         self._settings, self._clock, self._facts = settings, clock, facts
+        self._ownership = Ownership(settings.directory)
         self._desk = Desk(settings)
         self._page = Page([row.name for row in settings.rows], clock)
         self._permission = Permission(settings, clock)
@@ -86,6 +88,7 @@ class Guard:
         self._began_ns = clock()
         self._wake_ns = 0
         self._worst_late_ns = 0
+        self._held_up_ns = 0
         self._fed_ns = 0
         self._turns = 0
         self._latched_beyond_ns: int | None = None
@@ -134,16 +137,16 @@ class Guard:
             found=found.record,
             profile=profile,
         )
-        if found.why:
-            self._sentences = (found.why,)
         self._act(now_ns, self._outputs)
+        if found.why:
+            self._sentences = (found.why, *self._sentences)
         self._permission.save(self._memory, permitting=False)
         self._manager.ready(self._line())
         self._wake_ns = self._clock()
 
     def _turn(self) -> None:
-        late_ns = self._sleep()
-        now_ns = self._clock()
+        late_ns = max(self._sleep(), self._held_up_ns)
+        now_ns, written_ns = self._clock(), self._permission.written_ns
         self._desk.listen(now_ns, lambda: self.status(now_ns))
         looked = self._look(now_ns, late_ns)
         self._worst_late_ns, self._turns = max(self._worst_late_ns, late_ns), self._turns + 1
@@ -166,7 +169,11 @@ class Guard:
         self._record(now_ns, late_ns)
         if looked.over is not None:
             self._end(looked.over.code, orderly=looked.over.clean)
-        self._wake_ns = self._next_ns(self._clock())
+        ended_ns = self._clock()
+        self._wake_ns = self._next_ns(ended_ns)
+        # Whoever pauses the guard in the middle of a turn is seen in the next one. A disk may take its time.
+        turn_ns = ended_ns - now_ns - (self._permission.written_ns - written_ns)
+        self._held_up_ns = turn_ns if turn_ns > self._settings.profile.paused_ns else 0
 
     def _look(self, now_ns: int, late_ns: int) -> Looked:
         """See how the workers stand, start those that are due, and ask for what this body asks for itself."""
@@ -222,19 +229,21 @@ class Guard:
         return fds, variables
 
     def _sleep(self) -> int:
-        """Wait for the next time or message; how much later than asked this woke."""
+        """Wait for the next time or message; how much later than asked this woke, whatever woke it."""
         fds = [self._bell, *self._desk.filenos(), *self._table.pidfds()]
         left_ns = self._wake_ns - self._clock()
         # select(2), not poll(2): poll rounds up to milliseconds
         ready, _, _ = select.select(fds, [], [], max(0, left_ns) / _NS_PER_S)
         if self._bell in ready:
             os.eventfd_read(self._bell)
-        return 0 if ready and left_ns > 0 else max(0, self._clock() - self._wake_ns)
+        return max(0, self._clock() - self._wake_ns)
 
     def _act(self, now_ns: int, outputs: Outputs) -> None:
         """The permission first; then what must be on disk; then all else."""
         self._permission.withdraw(self._memory, outputs)
         self._table.kill(outputs.kills, now_ns)
+        refused = () if self._settings.arms_itself else outputs.sentences[len(outputs.changes) :]
+        self._flight.acts([*self._desk.acts(), *({"refused": why} for why in refused)], now_ns)
         self._flight.changed(outputs.changes)
         if outputs.changes or outputs.sentences:
             self._changes = (*self._changes, *outputs.changes)[-MOST_CHANGES:]
@@ -310,6 +319,7 @@ class Guard:
                 *self._sentences,
                 *([self._permission.trouble] if self._permission.trouble else []),
             ],
+            "standstill": self._desk.standstill(now_ns),
             "unreadable": self._desk.unreadable,
         }
 
@@ -330,3 +340,4 @@ class Guard:
         self._page.close()
         self._ring.close()
         os.close(self._bell)
+        self._ownership.close()

@@ -13,6 +13,9 @@ from edge_runtime.guard.slot import Clock
 
 LATCH_FILE = "latch.json"
 
+RETRY_NS = 1_000_000_000
+"""How often a write that the disk did not take is tried again while nothing is permitted."""
+
 
 class Permission:
     """The lease and the latch file of a guard.
@@ -24,6 +27,7 @@ class Permission:
     Attributes:
         renewal_ns: how often the lease is renewed.
         until_ns: until when anything was permitted last.
+        written_ns: how long the disk has taken for all that was written down.
 
     Raises:
         SharedMemoryError: the lease cannot be made.
@@ -36,8 +40,9 @@ class Permission:
         # Three renewals may fail. Where nothing can move there is no hurry: 100 turns a second cost 2 % of a core.
         quarter_ns = self._profile.lease_ns // 4
         self.renewal_ns = quarter_ns if settings.arms_itself else min(RENEWAL_NS, quarter_ns)
-        self.until_ns = 0
+        self.until_ns = self.written_ns = 0
         self._renewed_ns = 0
+        self._tried_ns = 0
         self._permits = False
 
     @property
@@ -86,14 +91,25 @@ class Permission:
                 self._lease.renew(renewed_ns, memory.state.value, self._profile.limits.index(outputs.limits))
                 self._renewed_ns = renewed_ns
                 self.until_ns = renewed_ns + self._profile.lease_ns
-        elif not outputs.permit and memory.latch is None and outputs.changes:
+        elif not outputs.permit and (
+            self._is_unwritten(now_ns) or (memory.latch is None and outputs.changes)
+        ):
             self.save(memory, permitting=False)
+            self._tried_ns = now_ns
+
+    def _is_unwritten(self, now_ns: int) -> bool:
+        """Whether the disk did not take what had to be written: a guard that ended now would forget it."""
+        return self._latch.trouble is not None and now_ns - self._tried_ns >= RETRY_NS
 
     def save(self, memory: Memory, *, permitting: bool) -> bool:
         """Write down what is latched, and whether a lease may be given; whether it is on disk."""
-        return not self._profile.remembers or self._latch.save(
-            Record(memory.latch, memory.latches_ns, memory.boot_id), permitting=permitting
-        )
+        if not self._profile.remembers:
+            return True
+        began_ns = self._clock()
+        record = Record(memory.latch, memory.latches_ns, memory.boot_id)
+        saved = self._latch.save(record, permitting=permitting)
+        self.written_ns += self._clock() - began_ns
+        return saved
 
     def handover(self) -> tuple[tuple[int, ...], dict[str, str]]:
         """What a worker is given to read the lease."""

@@ -40,6 +40,8 @@ class Kind(IntEnum):
     """Once a second: `state`, `mode`, `permit`, `tripped`, `not_evaluated`, `late_worst_us`, `turns`."""
     WORKER = 3
     """A process came to another phase: `name`, `phase`, `pid`, `exit`."""
+    ACT = 4
+    """What somebody asked for: `ask`; of an acknowledgement `by`, `note` and `latch`; or why it was `refused`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ from edge_runtime.lifeline import PARENT, told_parent
 UNKILLABLE_NS = 2_000_000_000
 """After so long a killed process that is still there counts as unkillable: nothing is ever started beside it."""
 
-_ERRORS = 2
-
 _OOM_SCORE_ADJ = 500
 """Of workers: memory is taken from them before it is taken from the guard."""
 
@@ -125,7 +123,7 @@ class Worker:
                 command,
                 stdin=subprocess.DEVNULL,
                 # Only those whose end is that of the run write where the run writes.
-                stdout=_ERRORS if self.row.ends is Ends.NEVER else None,
+                stdout=subprocess.DEVNULL if self.row.ends is Ends.NEVER else None,
                 pass_fds=fds,
                 env={**told, **handover.environment},
                 start_new_session=True,

@@ -10,7 +10,7 @@ from edge_runtime.guard.ring import Kind, RingEntry
 from edge_runtime.monitor.flight import FlightRecord
 from edge_runtime.protocol import uuid7
 
-_KINDS: Mapping[int, str] = {Kind.CHANGE: "change", Kind.TURN: "turn", Kind.WORKER: "worker"}
+_KINDS: Mapping[int, str] = {Kind.CHANGE: "change", Kind.TURN: "turn", Kind.WORKER: "worker", Kind.ACT: "act"}
 
 
 @dataclass(frozen=True, slots=True)

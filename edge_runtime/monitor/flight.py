@@ -108,7 +108,7 @@ def decode_line(line: bytes) -> FlightRecord | None:
             boot=str(found.pop("boot")),
             fields=found,
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
 
 

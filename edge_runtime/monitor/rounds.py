@@ -20,6 +20,7 @@ from edge_runtime.monitor.adapters import AdapterSocket
 from edge_runtime.monitor.conditions import Judgement, Memory, evaluate
 from edge_runtime.monitor.entries import Stamp, records_of
 from edge_runtime.monitor.flight import FlightRecord
+from edge_runtime.monitor.journal import log_records
 from edge_runtime.monitor.measured import measured
 from edge_runtime.monitor.readings import Readings
 from edge_runtime.monitor.recorder import Recorder
@@ -55,6 +56,7 @@ class Parts:
         ring_name: which guard's ring it is.
         slot: of the guard's page; None without a guard.
         announcer: hands events to the gate; None where nothing leaves the device.
+        orphaned: whether the guard that started this process is gone.
         queue: as the outbox says it stands; gives None where there is no answer, in time or at all.
         cameras: as perception wrote them down last.
         clock: time.
@@ -68,6 +70,7 @@ class Parts:
     ring_name: str
     slot: SlotWriter | None
     announcer: "Announcer | None"
+    orphaned: Callable[[], bool]
     queue: Callable[[], "OutboxStatus | None"]
     cameras: Callable[[], Sequence[CameraHealth]]
     clock: Clock
@@ -139,7 +142,9 @@ class Rounds:
         if parts.ring is None:
             return []
         entries = parts.ring.take(MOST_ENTRIES)
-        return records_of(entries, parts.ring_name, stamp, events=parts.announcer is not None)
+        records = records_of(entries, parts.ring_name, stamp, events=parts.announcer is not None)
+        log_records(records)
+        return records
 
     def _readings(self, sample: HostSample) -> Readings:
         heard = self._parts.adapters.heard
@@ -212,4 +217,4 @@ class Rounds:
         while found := self._drain(stamp):
             records += found
         records += self._losses(stamp)
-        self._keep([*records, stamp.record("end", {})], stamp, last=True)
+        self._keep([*records, stamp.record("end", {"orphaned": self._parts.orphaned()})], stamp, last=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edge_runtime.clock import NS_PER_MS
-from edge_runtime.config import LoadedConfig
+from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.config.body_file import read_body_file
 from edge_runtime.config.checks import Finding
 from edge_runtime.config.node import CameraConfig
@@ -20,6 +20,7 @@ from edge_runtime.errors import ConfigError
 from edge_runtime.guard import refusals
 from edge_runtime.guard.conditions import FROM_LATENESS, Condition, conditions_in
 from edge_runtime.guard.motion_gate.judge import EVALUATED as BY_MOTION_GATE
+from edge_runtime.guard.motion_gate.settings import DescriptorStop
 from edge_runtime.guard.motion_gate.settings import parse as parse_motion_gate
 from edge_runtime.guard.profile import Profile, from_json
 from edge_runtime.guard.settings import parse
@@ -54,6 +55,9 @@ def compile_settings(
         ConfigError: the profile or the motion gate's settings cannot be used, or would be unsafe.
     """
     config = loaded.config.guarding
+    files = _files(loaded)  # before they are read: what changes meanwhile is a change that the guard sees
+    if load_config(loaded.path).digest != loaded.digest:
+        raise ConfigError(f"{loaded.path}: changed while it was read; start again")
     profile = body_profile(loaded)
     watchdog = config.hardware_watchdog
     rows = [*_delivery_rows(loaded, state), _monitor_row(loaded, state)]
@@ -68,7 +72,7 @@ def compile_settings(
         "profile": profile,
         "processes": rows,
         "keys": dict(config.keys),
-        "configuration": _files(loaded),
+        "configuration": files,
         "hardware_watchdog": None
         if watchdog is None
         else {"path": watchdog.device, "timeout_s": watchdog.timeout},
@@ -196,9 +200,12 @@ def motion_gate_settings(loaded: LoadedConfig, state: StateDirectory) -> dict[st
         **data,
     }
     try:
-        tables = parse_motion_gate(json.dumps(settings).encode()).profile.tables
+        parsed = parse_motion_gate(json.dumps(settings).encode())
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    if any(isinstance(stop, DescriptorStop) for stop in parsed.stops):
+        raise ConfigError(f"{path}: estop: a service inherits no descriptor; use a file or a datagram socket")
+    tables = parsed.profile.tables
     names = [table.name for table in tables]
     wanted = from_json(body_profile(loaded)).limits
     if missing := set(wanted) - set(names):

@@ -88,7 +88,7 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
     state, clock = state_of(loaded, option).ensure(), SystemClock()
     settings = loaded.config.guarding.monitor
-    flight = state.guard / FLIGHT
+    flight, parent = state.guard / FLIGHT, os.getppid()
     with contextlib.ExitStack() as stack:
         # The socket is also what keeps a second monitor from the recorder's files, so it is closed last.
         adapters = stack.enter_context(contextlib.closing(_adapters(state, settings, clock, ending)))
@@ -111,6 +111,7 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
                 ring=ring,
                 ring_name=ring_name or "",
                 slot=slot,
+                orphaned=lambda: ring is not None and os.getppid() != parent,
                 announcer=None if road is None else road.announcer,
                 queue=_no_queue if road is None else road.queue,
                 cameras=lambda: read_board(state, clock),

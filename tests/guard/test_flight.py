@@ -6,7 +6,7 @@ import os
 import pytest
 
 from edge_runtime.guard.conditions import WIDTH, conditions_in
-from edge_runtime.guard.flight import Flight, change_payload
+from edge_runtime.guard.flight import REPEAT_NS, Flight, act_payload, change_payload
 from edge_runtime.guard.memory import Change, State
 from edge_runtime.guard.ring import LARGEST_PAYLOAD, Kind, RingReader, RingWriter
 
@@ -52,3 +52,30 @@ def test_a_second_has_one_summary_with_its_worst_lateness_whatever_the_mode_is_c
     assert json.loads(reader.take(1)[0].payload)["turns"] == largest
     ring.close()
     reader.close()
+
+
+def test_what_somebody_asked_for_fits_however_long_the_words_are() -> None:
+    act = {"ask": "acknowledge", "by": "\u20ac" * 64, "note": "n" * 500, "latch": "0123456789ab"}
+    payload = act_payload(act)
+    assert len(payload) <= LARGEST_PAYLOAD
+    told = json.loads(payload)
+    assert (told["ask"], told["latch"]) == ("acknowledge", "0123456789ab")
+    assert act["by"].startswith(told["by"])
+    assert told["by"]
+    assert act["note"].startswith(told["note"])
+
+
+def test_who_asks_all_the_time_does_not_push_out_what_happened() -> None:
+    ring = RingWriter(64)
+    flight, reader = Flight(ring), RingReader(os.dup(ring.fd))
+    for turn in range(1000):
+        flight.acts([{"ask": "arm"}, {"refused": "the state is SAFE"}], turn * MS)
+    flight.acts([{"ask": "arm"}], REPEAT_NS)
+    entries = reader.take(100)
+    assert [(entry.kind, json.loads(entry.payload)) for entry in entries] == [
+        (Kind.ACT, {"ask": "arm"}),
+        (Kind.ACT, {"refused": "the state is SAFE"}),
+        (Kind.ACT, {"ask": "arm"}),
+    ]
+    flight.acts([{"ask": "arm", "note": str(number)} for number in range(100)], REPEAT_NS)
+    assert len(reader.take(1000)) == 64 or reader.lost > 0

@@ -5,10 +5,12 @@ The short form: one of each kind of fault. The trials by the dozen, with times, 
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -322,7 +324,7 @@ def test_a_still_body_arms_itself_and_says_no_to_being_disarmed(tmp_path: Path) 
         guard.process.kill()
         guard.process.wait()
     assert latch.read_text() == "what a robot left here"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["control", "latch.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["control", "latch.json", "lock"]
     with guarded(guard):
         guard.reach("NOMINAL")
 
@@ -369,11 +371,19 @@ def test_the_flight_ring_tells_of_states_workers_and_seconds(
         os.kill(pid, signal.SIGKILL)
         latch = guard.reach("SAFE")["latch"]["id"]
         guard.wait(lambda _: latch in log.read_text())
+        guard.wait(lambda status: not status["tripped"])
+        guard.ask(ask="acknowledge", record=signed(latch))
+        guard.ask(ask="arm")
+        guard.wait(lambda _: '"refused"' in log.read_text())
         entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert [entry[0] for entry in entries] == list(range(1, len(entries) + 1))
     changes = [entry[2] for entry in entries if entry[1] == 1]
-    assert [change["state"] for change in changes] == ["INIT", "STANDBY", "NOMINAL", "SAFE"]
-    assert changes[-1] == {"before": "NOMINAL", "state": "SAFE", "causes": ["worker_dead"], "latch": latch}
+    acts = [entry[2] for entry in entries if entry[1] == 4]
+    assert {"ask": "acknowledge", "by": "Ann", "note": "looked at it", "latch": latch} in acts
+    assert {"ask": "arm"} in acts
+    assert any("the request to arm is refused: " in act.get("refused", "") for act in acts)
+    assert [change["state"] for change in changes][:4] == ["INIT", "STANDBY", "NOMINAL", "SAFE"]
+    assert changes[3] == {"before": "NOMINAL", "state": "SAFE", "causes": ["worker_dead"], "latch": latch}
     workers = [entry[2] for entry in entries if entry[1] == 3 and entry[2]["name"] == "perception"]
     assert [worker["phase"] for worker in workers][:3] == ["starting", "working", "ended"]
     assert (workers[1]["pid"], workers[2]["pid"], workers[2]["exit"]) == (pid, None, -9)
@@ -516,3 +526,50 @@ def test_an_arm_whose_latch_file_is_gone_needs_somebody_and_a_camera_does_not(
     with guarded(arm):
         assert arm.reach("SAFE")["latch"]["causes"] == ["latch_unknown"]
         assert arm.end() == 0
+
+
+def test_a_pause_is_seen_although_somebody_speaks_to_the_guard_meanwhile(
+    make: Callable[..., GuardProcess], tmp_path: Path
+) -> None:
+    made = make()
+    made.profile = altered(made.profile, {"late_ms": 500, "paused_ms": 1000, "lease_ms": 900})
+    with guarded(made) as guard:
+        guard.arm()
+        assert guard.process is not None
+        pid = guard.process.pid
+        os.kill(pid, signal.SIGSTOP)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as adapter:
+            until = time.monotonic() + 2.0
+            while time.monotonic() < until:
+                with contextlib.suppress(OSError):
+                    adapter.settimeout(0)
+                    adapter.sendto(b'{"ask": "standstill", "moves": false}', str(tmp_path / "control"))
+                time.sleep(0.1)
+        os.kill(pid, signal.SIGCONT)
+        status = guard.wait(lambda status: status["late_worst_us"] >= 1_000_000)
+        assert any("guard_paused" in change["causes"] for change in status["changes"])
+
+
+def test_a_configuration_that_became_a_pipe_is_a_change_and_holds_nobody_up(
+    make: Callable[..., GuardProcess], tmp_path: Path
+) -> None:
+    file = tmp_path / "device.yaml"
+    file.write_text("a: 1\n")
+    guard = make()
+    guard.configuration = [{"path": str(file), "sha256": hashlib.sha256(b"a: 1\n").hexdigest()}]
+    with guarded(guard):
+        guard.arm()
+        file.unlink()
+        os.mkfifo(file)
+        assert "config_changed" in guard.reach("SAFE")["latch"]["causes"]
+
+
+def test_a_second_guard_is_refused_although_the_first_ones_socket_is_gone(
+    make: Callable[..., GuardProcess], tmp_path: Path
+) -> None:
+    with guarded(make()) as guard:
+        (tmp_path / "control").unlink()
+        second = launch(guard.settings(), stderr=subprocess.PIPE)
+        _, said = second.communicate(timeout=60)
+        assert second.returncode == 2
+        assert b"another guard holds" in said

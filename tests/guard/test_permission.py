@@ -12,7 +12,7 @@ from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.latch import LatchFile
 from edge_runtime.guard.lease import LeaseReader
 from edge_runtime.guard.memory import State
-from edge_runtime.guard.permission import LATCH_FILE, Permission
+from edge_runtime.guard.permission import LATCH_FILE, RETRY_NS, Permission
 from edge_runtime.guard.settings import parse
 from edge_runtime.guard.still import STILL
 from tests.rigs.guard_bodies import CAMERA, CART, MS, Guard, profile_of
@@ -152,3 +152,26 @@ def test_three_renewals_may_fail(lease_ms: int, late_ms: int, renewal_ms: int, t
     hands = Hands(tmp_path, CART | {"lease_ms": lease_ms, "late_ms": late_ms})
     assert hands.permission.renewal_ns == renewal_ms * MS
     hands.close()
+
+
+def test_what_the_disk_did_not_take_is_written_as_soon_as_it_does(hands: Hands) -> None:
+    guard = Guard().armed()
+    hands.act(guard)
+    blocked = hands.folder.with_name("blocked")
+    hands.folder.rename(blocked)  # the disk takes nothing
+    guard.tick(Condition.WORKER_DEAD)
+    hands.act(guard)
+    assert guard.state() is State.SAFE
+    assert "cannot be written down" in str(hands.trouble())
+    blocked.rename(hands.folder)
+    guard.tick()
+    hands.act(guard)
+    assert hands.trouble() is not None  # tried a moment ago
+    hands.now_ns += RETRY_NS
+    hands.act(guard)
+    assert hands.trouble() is None
+    record = LatchFile(hands.folder / LATCH_FILE).find().record
+    assert record is not None
+    assert record.latch is not None
+    assert guard.memory.latch is not None
+    assert record.latch.id == guard.memory.latch.id

@@ -149,6 +149,7 @@ class DatagramInput(Input):
         )
         self._socket.setblocking(False)  # noqa: FBT003 - the call takes no keyword
         self._socket.bind(str(path))
+        self._inode = path.stat().st_ino
         self._said_ns: int | None = None
 
     def released(self, now_ns: int) -> bool:
@@ -171,11 +172,13 @@ class DatagramInput(Input):
         return None if self._socket is None else self._socket.fileno()
 
     def close(self) -> None:
-        """Closes the socket and takes its name away."""
+        """Closes the socket, and takes its name away if it still is its own."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                if self._path.stat().st_ino == self._inode:  # a successor may listen there by now
+                    self._path.unlink()
 
 
 class EmergencyStop:
