@@ -88,7 +88,7 @@ def test_the_profile_of_a_configuration_is_read(cli: Cli, tmp_path: Path) -> Non
     config.write_text("version: 1\nguard: {profile: cart.json}\n" + CAMERAS)
     found = cli("guard", "explain", "--config", config)
     assert found.code == 1  # all that `run` would refuse, not only what the profile says of itself
-    assert found.out.startswith("cart: ")
+    assert "\ncart: what the guard does on this body\n" in found.out
     assert "! refused: this body travels, and without guard.motion_gate" in found.out
     assert "conditions.battery_low: nothing on this device looks at it" in found.out
     config.write_text("version: 1\n" + CAMERAS)
