@@ -62,6 +62,7 @@ def standing_still(guard: GuardProcess) -> Iterator[None]:
     adapter = threading.Thread(target=say)
     adapter.start()
     try:
+        guard.wait(lambda status: status["standstill"] is True)
         yield
     finally:
         over.set()
