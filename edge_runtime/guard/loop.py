@@ -7,7 +7,6 @@ manager.
 
 import contextlib
 import os
-import secrets
 import select
 import time
 from collections.abc import Mapping
@@ -33,6 +32,7 @@ from edge_runtime.guard.settings import Row, Settings
 from edge_runtime.guard.slot import Clock
 from edge_runtime.guard.standing import of_change, of_latch, of_worker, words
 from edge_runtime.guard.table import OWN, Looked, Table
+from edge_runtime.guard.timers import is_under_way
 
 MOST_CHANGES = 16
 """Changes of state that are remembered for the status."""
@@ -133,7 +133,7 @@ class Guard:
         self._memory, self._outputs = machine.start(
             now_ns,
             boot_id=boot_id().hex(),
-            nonce=secrets.token_bytes(32),
+            nonce=os.urandom(32),
             found=found.record,
             profile=profile,
         )
@@ -266,7 +266,8 @@ class Guard:
         """When something may have to be done."""
         memory = self._memory
         times = [now_ns + LONGEST_NS]
-        if memory.timers or memory.state in PROVING or self._ending:
+        under_way = is_under_way(memory.timers, now_ns, self._settings.profile)
+        if under_way or memory.state in PROVING or self._ending:
             times.append(now_ns + self._alert_ns)
         if self._manager.period_ns is not None:
             times.append(now_ns + self._manager.period_ns // 2)

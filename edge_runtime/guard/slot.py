@@ -6,7 +6,7 @@ down an old state, shows it.
 """
 
 import mmap
-import secrets
+import os
 import struct
 import time
 from collections.abc import Callable
@@ -142,7 +142,7 @@ class SlotReader:
 
     def challenge(self) -> None:
         """Ask for a new answer from now on."""
-        self._before, self._nonce = self._nonce, secrets.randbits(63)
+        self._before, self._nonce = self._nonce, int.from_bytes(os.urandom(8), "big") >> 1
         self._written += 1
         self._challenge.write(self._written, MAGIC, boot_id(), padded(self.name), self._nonce)
         # After the store. The worker reads the clock before the challenge, so whoever read the old one has an

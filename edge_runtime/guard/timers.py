@@ -59,6 +59,22 @@ def active_in(timers: tuple[Timer, ...]) -> int:
     return mask
 
 
+def is_under_way(timers: tuple[Timer, ...], now_ns: int, profile: Profile) -> bool:
+    """Whether the next look may find something else although nothing new happens.
+
+    A condition that counts, goes on holding, and does not get worse with time, is none of these.
+    """
+    return any(
+        timer.since_ns is None
+        or timer.clear_since_ns is not None
+        or (
+            profile.rules[timer.bit].then is not None
+            and now_ns - timer.since_ns <= profile.rules[timer.bit].then_ns
+        )
+        for timer in timers
+    )
+
+
 def _holding(timer: Timer, rule: Rule, now_ns: int, gap_ns: int) -> Timer:
     level_ns = min(rule.trip_ns, timer.level_ns + gap_ns)
     since_ns = timer.since_ns

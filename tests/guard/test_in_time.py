@@ -7,7 +7,7 @@ import pytest
 from edge_runtime.guard.conditions import Condition, mask_of
 from edge_runtime.guard.memory import State, Timer
 from edge_runtime.guard.severity import Severity
-from edge_runtime.guard.timers import active_in, advance
+from edge_runtime.guard.timers import active_in, advance, is_under_way
 from edge_runtime.guard.verdict import Verdict, judge
 from tests.rigs.guard_bodies import MS, Guard, profile_of
 
@@ -405,3 +405,28 @@ def test_suspects_are_killed_for_what_is_said_of_workers_and_for_nothing_else(co
 def test_the_hardware_watchdog_is_fed_unless_only_a_reboot_helps(condition: Condition) -> None:
     guard = Guard().armed()
     assert guard.run(6_000, condition, every_ms=100).out.feed is (condition is not C.WORKER_UNKILLABLE)
+
+
+# -- when to look again -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timer", "under_way"),
+    [
+        (Timer(DARK, 10 * MS, None, None), True),  # drains
+        (Timer(DARK, 10 * MS, None, 5 * MS), True),  # refills
+        (Timer(DARK, 500 * MS, 1 * MS, 5 * MS), True),  # on its way to be clear
+        (Timer(DARK, 500 * MS, 1 * MS, None), False),  # counts, and goes on holding
+        (Timer(C.POSE_STALE.bit, 500 * MS, 1000 * MS, None), True),  # gets worse after 1,500 ms
+        (Timer(C.POSE_STALE.bit, 500 * MS, 500 * MS, None), True),  # at that very moment
+        (Timer(C.POSE_STALE.bit, 500 * MS, 499 * MS, None), False),  # it has got worse
+    ],
+)
+def test_what_time_alone_may_change(timer: Timer, under_way: bool) -> None:
+    assert is_under_way((timer,), 2000 * MS, PROFILE) is under_way
+    steady = Timer(C.SOURCE_FROZEN.bit, 150 * MS, 1 * MS, None)
+    assert is_under_way((steady, timer), 2000 * MS, PROFILE) is under_way
+
+
+def test_at_rest_nothing_is_under_way() -> None:
+    assert not is_under_way((), 0, PROFILE)
