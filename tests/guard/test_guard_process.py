@@ -296,6 +296,8 @@ def test_what_ends_because_it_was_asked_to_latches_nothing_however_long_it_takes
 SLOW_TO_END = """
 import signal, sys, time
 from edge_runtime.guard.page import SlotWriter
+from edge_runtime.lifeline import die_with_parent
+die_with_parent(signal.SIGKILL)
 slot, asked = SlotWriter.from_environment(), []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic()))
 while not asked or time.monotonic() - asked[0] < 2:
