@@ -218,7 +218,9 @@ def _enter(
     memory: Memory, move: _Move, now_ns: int, profile: Profile
 ) -> tuple[Memory, Record | None, Change]:
     """Enter a state, or give a latch another cause; what is latched is written down before all else."""
-    state, causes, latches_ns = move.state, move.causes, memory.latches_ns
+    state, latches_ns = move.state, memory.latches_ns
+    # what only warns, or was not evaluated yet, led nowhere
+    causes = 0 if state in (State.STANDBY, State.NOMINAL) else move.causes
     before = memory.latch
     latch: Latch | None = None
     if state in LATCHED:

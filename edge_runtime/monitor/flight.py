@@ -31,7 +31,7 @@ LEAST_SEGMENTS = 2
 
 LARGEST_LINE = 16 * 1024
 
-_SEGMENT = re.compile(r"(\d{12})\.flight")
+_SEGMENT = re.compile(r"(\d{12,30})\.flight")
 _CRC_DIGITS = 8
 
 
@@ -123,23 +123,23 @@ def segments(folder: Path) -> list[Path]:
             names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         return []
-    return [folder / name for name in sorted(name for name in names if _SEGMENT.fullmatch(name))]
+    numbered = [name for name in names if _SEGMENT.fullmatch(name)]
+    return [folder / name for name in sorted(numbered, key=lambda name: int(name.partition(".")[0]))]
 
 
-def read_flight(folder: Path, damage: Damage, newest: int | None = None) -> Iterator[FlightRecord]:
+def read_flight(folder: Path, damage: Damage) -> Iterator[FlightRecord]:
     """All records, oldest first, of a folder that nobody has to have closed.
 
     Args:
         folder: of the recorder.
         damage: told what could not be read.
-        newest: only of so many segments.
     """
     try:
         paths = segments(folder)
     except OSError as error:
         damage.files.append(f"{folder.name}: {error.strerror}")
         return
-    for path in paths[-newest if newest else None :]:
+    for path in paths:
         yield from _records(path, damage)
 
 

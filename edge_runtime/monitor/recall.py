@@ -5,9 +5,6 @@ from pathlib import Path
 
 from edge_runtime.monitor.flight import Damage, FlightRecord, read_flight
 
-NEWEST_SEGMENTS = 2
-"""Looked at when a monitor starts; hours, and read in a tenth of a second."""
-
 MOST_EVENTS = 64
 
 
@@ -27,7 +24,7 @@ class Recalled:
 
 
 def recall(folder: Path, ring: str | None) -> Recalled:
-    """Look into the newest segments.
+    """Look into all segments: an outbox may have been away for as long as the recorder reaches back.
 
     Args:
         folder: of the recorder.
@@ -35,7 +32,7 @@ def recall(folder: Path, ring: str | None) -> Recalled:
     """
     after: int | None = None
     unhanded: list[FlightRecord] = []
-    for record in read_flight(folder, Damage(), NEWEST_SEGMENTS):
+    for record in read_flight(folder, Damage()):
         fields = record.fields
         sequence = fields.get("sequence")
         if ring is not None and fields.get("ring") == ring and isinstance(sequence, int):

@@ -326,3 +326,21 @@ def test_a_withdrawal_goes_before_healthy_time_that_is_over() -> None:
     assert guard.state() is S.STOPPED
     guard.tick(disarm=True)
     assert guard.state() is S.STANDBY
+
+
+def test_what_only_warns_is_no_cause_of_getting_better() -> None:
+    guard = Guard().run(2_000, Condition.CLOCK_STEPPED)
+    assert guard.state() is State.STANDBY
+    guard.arm(Condition.CLOCK_STEPPED)
+    assert guard.state() is State.NOMINAL
+    guard.run(200, Condition.MEMORY_PRESSURE, Condition.CLOCK_STEPPED, every_ms=10)
+    guard.run(2_000, Condition.MEMORY_PRESSURE, Condition.CLOCK_STEPPED, every_ms=10)
+    assert guard.state() is State.DEGRADED
+    guard.run(6_000, Condition.CLOCK_STEPPED)
+    assert guard.state() is State.NOMINAL
+    assert [(change.after, change.causes) for change in guard.changes[1:]] == [
+        (State.STANDBY, 0),
+        (State.NOMINAL, 0),
+        (State.DEGRADED, Condition.MEMORY_PRESSURE.mask),
+        (State.NOMINAL, 0),
+    ]

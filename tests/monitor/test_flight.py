@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -312,3 +313,22 @@ def wait(condition: Any, within_s: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < until, "never"
         time.sleep(0.005)
+
+
+def test_an_event_that_was_not_handed_over_is_recalled_as_far_back_as_the_recorder_reaches(
+    tmp_path: Path,
+) -> None:
+    writer = FlightWriter(tmp_path, BYTES)
+    writer.append([encode_record(record(1, "change", event="first"))])
+    while len(segments(tmp_path)) < SEGMENTS:
+        writer.append([encode_record(record(2, text="m" * 1000))])
+    writer.close()
+    found = recall(tmp_path, None)
+    assert [change.fields["event"] for change in found.unhanded] == ["first"]
+    assert found.given_up == 0
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "[]", '"now"'])
+def test_a_record_with_an_absurd_time_is_damage(tmp_path: Path, number: str) -> None:
+    text = f'{{"kind":"turn","at_ns":{number},"wall_ms":1,"synced":true,"boot":"b"}}'.encode()
+    assert decode_line(f"{zlib.crc32(text):08x} ".encode() + text) is None
