@@ -21,6 +21,7 @@ class Balance:
 
     Attributes:
         seen: event revisions that the camera's rules wrote.
+        own: events that the device wrote of itself: changes of its guard's state.
         not_accepted: revisions that the outbox did not take.
         aside: what the gate counted beside the queue: kept, held and what became of that.
         held: revisions that wait for a person now.
@@ -33,6 +34,7 @@ class Balance:
     """
 
     seen: int
+    own: int
     not_accepted: int
     aside: Mapping[str, int]
     held: int
@@ -48,7 +50,8 @@ class Balance:
     def unexplained(self) -> int:
         """Revisions that nobody can account for: at the gate, in the device's books, at the server."""
         queued = self.epoch.ledger.accepted - self.aside["released"]
-        at_gate = abs(self.seen - queued - self.aside["kept"] - self.aside["held"] - self.not_accepted)
+        written = self.seen + self.own
+        at_gate = abs(written - queued - self.aside["kept"] - self.aside["held"] - self.not_accepted)
         delivered = self.epoch.settled.get("delivered", 0)
         twice = abs(self.stored - delivered) + max(0, delivered - self.epoch.ledger.delivered)
         return at_gate + self.epoch.unexplained + twice
@@ -82,8 +85,8 @@ def weigh(
         device: id.
         outbox: answer of `edge-runtime outbox status --json`, after the run.
         health: answer of the server's `/v1/health`.
-        counted: what was counted beside them, by the names of `Balance`: `seen`, `crops_named`, `bytes_up`,
-            `bytes_down` and `connections`.
+        counted: what was counted beside them, by the names of `Balance`: `seen`, `own`, `crops_named`,
+            `bytes_up`, `bytes_down` and `connections`.
     """
     ledger = Ledger.model_validate({name: outbox[name] for name in ("accepted", "queued", *_FATES)})
     mine = [entry for entry in health["balance"] if entry["device"] == device]
@@ -121,6 +124,9 @@ def balance_screen(balance: Balance) -> RenderableType:
 def _rows(balance: Balance) -> list[tuple[str, str, str, str]]:
     ledger, settled = balance.epoch.ledger, balance.epoch.settled
     rows = [("event revisions seen", str(balance.seen), "", "lines of events.ndjson")]
+    rows += [("and of the device itself", str(balance.own), "", "changes of its guard's state")][
+        : balance.own
+    ]
     rows += [("  held for a person", str(balance.held), "", "they never left the device")][: balance.held]
     rows += [("  kept", str(balance.aside["kept"]), "", "need nobody")][: balance.aside["kept"]]
     rows += [("  not accepted", str(balance.not_accepted), "", "")][: balance.not_accepted]

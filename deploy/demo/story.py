@@ -22,6 +22,8 @@ from deploy.demo.watch import Queue, View, Watcher, count_lines
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.durable import write_file
+from edge_runtime.monitor.flight import FLIGHT, Damage, read_flight
+from edge_runtime.state import StateDirectory
 from sim.ports import free_port
 from sim.road import ask, command
 
@@ -210,6 +212,7 @@ class _Story:
         cables = (site.device.cable, site.uploads)
         counted = {
             "seen": count_lines(self._out / "events.ndjson"),
+            "own": _own_events(site.state),
             "crops_named": len({arrival.crop for arrival in self._view.arrivals if arrival.crop}),
             "bytes_up": sum(cable.bytes_up for cable in cables),
             "bytes_down": sum(cable.bytes_down for cable in cables),
@@ -230,7 +233,7 @@ class _Story:
         device, data = _short(self._site.state.path), _short(self._site.server.data)
         fleet, edge = _short(PROGRAMS / "fleet"), _short(PROGRAMS / "edge-runtime")
         lines = [("cut" if number == 0 else "", words) for number, words in enumerate(self._cut_words())]
-        if balance.aside["held"]:
+        if balance.aside["held"] > balance.own:
             lines.append(("held", f"{edge} gate list --state {device}"))
         lines += [
             ("look", f"{fleet} events list --data {data}"),
@@ -288,3 +291,9 @@ def _short(path: Path) -> str:
     """Relative to here where it lies below."""
     full, here = path.absolute(), Path.cwd()
     return str(full.relative_to(here)) if full.is_relative_to(here) else str(full)
+
+
+def _own_events(state: StateDirectory) -> int:
+    """Changes of the guard's state of which the device made an event, by its flight recorder."""
+    records = read_flight(state.guard / FLIGHT, Damage())
+    return sum(record.kind == "change" and "event" in record.fields for record in records)

@@ -29,8 +29,15 @@ def health(stored: int = 10, settled: dict[str, int] | None = None) -> dict[str,
     return {"events": stored, "evidence": {"complete": 3}, "balance": balance}
 
 
-def weighed(seen: int = 13, device: Any = None, server: Any = None, crops: int = 3) -> Balance:
-    counted = {"seen": seen, "crops_named": crops, "bytes_up": 12_345, "bytes_down": 6_789, "connections": 3}
+def weighed(seen: int = 13, device: Any = None, server: Any = None, crops: int = 3, own: int = 0) -> Balance:
+    counted = {
+        "seen": seen,
+        "own": own,
+        "crops_named": crops,
+        "bytes_up": 12_345,
+        "bytes_down": 6_789,
+        "connections": 3,
+    }
     return weigh("cabin-demo", device or outbox(), server or health(), counted)
 
 
@@ -54,6 +61,7 @@ def test_it_holds_where_everything_is_accounted_for() -> None:
     ("balance", "unexplained"),
     [
         pytest.param(weighed(seen=14), 1, id="the gate lost one"),
+        pytest.param(weighed(own=1), 1, id="one of the device's own is nowhere"),
         pytest.param(weighed(device=outbox(accepted=11), seen=14), 1, id="the outbox lost one"),
         pytest.param(weighed(server=health(9, {"delivered": 9})), 1, id="receipted and not stored"),
         pytest.param(weighed(server=health(11)), 1, id="stored twice"),
@@ -94,3 +102,11 @@ def test_it_fits_the_terminal(width: int) -> None:
     lines = shown(weighed(), width).splitlines()
     assert max(map(len, lines)) <= width
     assert len(lines) <= 14, "no line wraps"
+
+
+def test_what_the_device_told_of_itself_is_in_the_balance() -> None:
+    balance = weighed(seen=11, own=2)
+    assert balance.holds
+    (row,) = (line for line in shown(balance).splitlines() if line.startswith("and of the device itself"))
+    assert row.split()[5:] == ["2", "changes", "of", "its", "guard's", "state"]
+    assert "of the device itself" not in shown(weighed())

@@ -138,6 +138,7 @@ def test_the_head_leaves_the_zone_and_returns_and_the_driver_is_gone(tmp_path: P
     assert balance["holds"] is True
     assert balance["unexplained"] == 0
     assert balance["seen"] == len(events) == balance["device"]["accepted"]
+    assert balance["own"] == balance["held"] > 0, "no rule of the demo lets out what the guard says"
     assert (
         balance["device"]["delivered"] == balance["server"]["delivered"] == balance["stored"] == len(events)
     )
