@@ -13,7 +13,7 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard import realtime
 from edge_runtime.guard.loop import Guard
 from edge_runtime.guard.settings import read, require_safe
-from edge_runtime.lifeline import PARENT, die_with_parent
+from edge_runtime.lifeline import PARENT, die_with_parent, leave_no_core
 
 USAGE = "usage: python -m edge_runtime.guard --settings-fd N (started by edge-runtime)"
 OOM_SCORE = -1000
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 2 or arguments[0] != "--settings-fd" or not arguments[1].isdecimal():
         sys.stderr.write(USAGE + "\n")
         return 2
+    leave_no_core()
     try:
         settings = read(int(arguments[1]))
         # What is asked for comes before the sockets and children: they would inherit less than they should.

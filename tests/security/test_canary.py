@@ -245,7 +245,12 @@ def test_what_may_leave_carries_it_and_nothing_else_does(
     assert wait_for(run.scrape, 20)
 
     # every process dies in turn as a defect would end it, with a handler that says where
-    for word, number in (("edge_runtime.outbox", signal.SIGSEGV), ("uplink_process", signal.SIGABRT)):
+    for word, number in (
+        ("edge_runtime.outbox", signal.SIGSEGV),
+        ("uplink_process", signal.SIGABRT),
+        ("monitor_process", signal.SIGSEGV),
+        ("edge_runtime.cli.main", signal.SIGABRT),
+    ):
         found = run.awaited(word)
         assert found.rlimit(psutil.RLIMIT_CORE)[0] <= 1
         found.send_signal(number)
@@ -258,7 +263,7 @@ def test_what_may_leave_carries_it_and_nothing_else_does(
     run.scrape()
     assert psutil.Process(run.process.pid).rlimit(psutil.RLIMIT_CORE)[0] <= 1
     assert run.end(signal.SIGABRT) == -signal.SIGABRT
-    assert run.words.count("Fatal Python error") >= 3, run.words[-3000:]
+    assert run.words.count("Fatal Python error") >= 5, run.words[-3000:]
     assert [path.name for path in tmp_path.rglob("core*") if path.is_file()] == []
 
     assert CANARY not in run.words + run.scraped

@@ -9,6 +9,7 @@ from edge_runtime.guard.lease import LeaseReader
 from edge_runtime.guard.motion_gate.process import MotionGate, serve
 from edge_runtime.guard.motion_gate.settings import read
 from edge_runtime.guard.page import SlotWriter
+from edge_runtime.lifeline import leave_no_core
 
 USAGE = "usage: python -m edge_runtime.guard.motion_gate --settings-fd N (started by the guard)"
 OOM_SCORE = -1000
@@ -19,6 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 2 or arguments[0] != "--settings-fd" or not arguments[1].isdecimal():
         sys.stderr.write(USAGE + "\n")
         return 2
+    leave_no_core()
     try:
         settings = read(int(arguments[1]))
         lease, slot = LeaseReader.from_environment(), SlotWriter.from_environment()
