@@ -69,8 +69,10 @@ def share_waited(script: str, processor: int, *, taken: bool, number: signal.Sig
         time.sleep(0.3)
         if taken:
             taking = subprocess.Popen([sys.executable, "-c", _TAKES])
+            while os.sched_getscheduler(taking.pid) != os.SCHED_FIFO:  # it takes the processor from then on
+                time.sleep(0.01)
             os.sched_setaffinity(taking.pid, {processor})
-            time.sleep(0.2)
+            time.sleep(0.05)
         if number is not None:
             worker.send_signal(number)
             time.sleep(0.02)
