@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,3 +21,15 @@ def short_socket_path(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
+
+
+def takes_datagrams(path: Path) -> bool:
+    """Whether somebody has a datagram socket there that is not closed."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        probe.settimeout(0)
+        try:
+            with short_socket_path(path) as name:
+                probe.connect(name)
+        except OSError:
+            return False
+    return True

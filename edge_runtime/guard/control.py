@@ -18,7 +18,7 @@ from pathlib import Path
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.strict_json import strict_json
-from edge_runtime.socket_path import short_socket_path
+from edge_runtime.socket_path import short_socket_path, takes_datagrams
 
 LARGEST_DATAGRAM = 4096
 LARGEST_ANSWER = 1 << 16
@@ -60,7 +60,7 @@ class ControlSocket:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.settimeout(0)
         try:
-            if _is_alive(path):
+            if takes_datagrams(path):
                 raise ConfigError(f"another guard listens at {path}; a device has one")
             path.unlink(missing_ok=True)
             before = os.umask(0o177)
@@ -128,15 +128,3 @@ def _request(data: bytes, sender: str | bytes | None) -> "Request | str":
     if ask == "standstill" and not isinstance(rest["moves"], bool):
         return "`moves` must be true or false"
     return Request(ask, rest.get(wanted) if wanted else None, sender)
-
-
-def _is_alive(path: Path) -> bool:
-    """Whether somebody listens there."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        probe.settimeout(0)
-        try:
-            with short_socket_path(path) as name:
-                probe.connect(name)
-        except OSError:
-            return False
-    return True

@@ -24,7 +24,7 @@ from edge_runtime.errors import ConfigError
 from edge_runtime.guard.strict_json import finite, strict_json
 from edge_runtime.health.reading import Reading, unknown
 from edge_runtime.monitor.readings import BatteryReading, Pose
-from edge_runtime.state import short_socket_path
+from edge_runtime.socket_path import short_socket_path, takes_datagrams
 
 LARGEST_DATAGRAM = 4096
 MOST_AT_ONCE = 64
@@ -87,7 +87,7 @@ class AdapterSocket:
         self._inode = path.stat().st_ino
 
     def _bind(self) -> None:
-        if is_listening(self._path):
+        if takes_datagrams(self._path):
             raise ConfigError(f"another monitor listens at {self._path}; a device has one")
         with short_socket_path(self._path) as name:
             self._path.unlink(missing_ok=True)
@@ -241,15 +241,3 @@ def _number(value: object, place: str) -> float:
     if number is None:
         raise BadReport(f"`{place}` must be a number")
     return number
-
-
-def is_listening(path: Path) -> bool:
-    """Whether a monitor listens there."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        probe.settimeout(0)
-        try:
-            with short_socket_path(path) as name:
-                probe.connect(name)
-        except OSError:
-            return False
-    return True

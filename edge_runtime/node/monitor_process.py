@@ -25,7 +25,7 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.page import SlotWriter
 from edge_runtime.guard.ring import VARIABLE, RingReader
 from edge_runtime.lifeline import die_with_parent, leave_no_core
-from edge_runtime.monitor.adapters import AdapterSocket, is_listening
+from edge_runtime.monitor.adapters import AdapterSocket
 from edge_runtime.monitor.changes import Labels
 from edge_runtime.monitor.entries import Stamp
 from edge_runtime.monitor.flight import FLIGHT
@@ -35,6 +35,7 @@ from edge_runtime.monitor.rounds import Parts, Rounds
 from edge_runtime.monitor.sampling import HostSampler
 from edge_runtime.node.camera_board import read_board
 from edge_runtime.node.places import policy_path, state_of
+from edge_runtime.socket_path import takes_datagrams
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import configure_logging, get_logger
 
@@ -151,7 +152,7 @@ def _adapters(
     """The adapters' socket; a predecessor whose guard died is waited for while it writes its last lines down."""
     reported = frozenset(name for name, bounds in settings.batteries.items() if bounds.supply is None)
     until_ns = clock.monotonic_ns() + int(_PREDECESSOR_S * NS_PER_S)
-    while is_listening(state.adapters_socket) and clock.monotonic_ns() < until_ns:
+    while takes_datagrams(state.adapters_socket) and clock.monotonic_ns() < until_ns:
         if select.select([ending], [], [], _LOOK_S)[0]:
             break
     return AdapterSocket(state.adapters_socket, reported, clock)
