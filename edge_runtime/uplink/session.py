@@ -56,6 +56,7 @@ class MqttSession:
         self._tell = tell
         self._connected = False
         self._over = threading.Event()
+        self._using, self._torn_down = threading.Lock(), False
         self._sockets: list[ssl.SSLSocket] = []
         self._client = self._make_client()
         self._thread = threading.Thread(target=self._work, name="uplink-session", daemon=True)
@@ -76,7 +77,10 @@ class MqttSession:
 
     def subscribe(self, topic: str) -> bool:
         """Subscribe at QoS 1; a `Subscribed` follows. False where the connection is gone."""
-        code, _ = self._client.subscribe(topic, qos=1)
+        with self._using:
+            if self._torn_down:
+                return False
+            code, _ = self._client.subscribe(topic, qos=1)
         return code == mqtt.MQTT_ERR_SUCCESS
 
     def publish(
@@ -93,20 +97,23 @@ class MqttSession:
         Returns:
             The id that its `Acknowledged` will carry, or None: not connected, or paho would only queue it.
         """
-        if not self._client.is_connected():
-            return None  # paho takes a publication while offline, and sends it whenever
         properties = None
         if expiry_s is not None and self._target.mqtt5:
             properties = _properties(PacketTypes.PUBLISH)
             properties.MessageExpiryInterval = max(1, min(expiry_s, 0xFFFFFFFF))
-        sent = self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        with self._using:
+            if self._torn_down or not self._client.is_connected():
+                return None  # paho takes a publication while offline, and sends it whenever
+            sent = self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
         return sent.mid if sent.rc == mqtt.MQTT_ERR_SUCCESS else None
 
     def close(self) -> None:
         """End it; a connected one says goodbye, so that its will is not published. Nothing is told any more."""
         self._over.set()
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            self._client.disconnect()
+        with self._using:
+            if not self._torn_down:
+                with contextlib.suppress(OSError, ValueError, RuntimeError):
+                    self._client.disconnect()
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -173,6 +180,11 @@ class MqttSession:
         else:
             self._end(self._unread("the connection ended"))
         finally:
+            self._tear_down()
+
+    def _tear_down(self) -> None:
+        with self._using:  # who publishes wakes paho through a socket that is closed here
+            self._torn_down = True
             if (left := self._client.socket()) is not None:
                 left.close()
             # paho closes the pair with which it wakes itself in its finalizer only; the collector may be late

@@ -32,6 +32,7 @@ from edge_runtime.outbox.__main__ import BEAT_S
 from edge_runtime.outbox.frames import MAX_FRAME_BYTES
 from edge_runtime.protocol.vocabulary import DecisionKind
 from edge_runtime.state import StateDirectory, short_socket_path
+from tests.rigs.brokers import wait_until
 from tests.rigs.outbox import client, key_of, process, quiet_settings, receipt, submission
 
 
@@ -129,6 +130,7 @@ def test_a_client_that_stops_reading_blocks_nobody(state: StateDirectory, served
     call = msgpack.packb(["lease", {"max_items": 1000, "max_bytes": 4_000_000}])
     stalled.sendall(struct.pack(">I", len(call)) + call)  # and never reads the 3 MB of the answer
     other = client(state, 5)
+    assert wait_until(lambda: other.status().leased == 200)  # or it would get some of what follows
     for n in range(1000, 1020):
         assert other.put([submission(n)])[0].outcome is Put.ACCEPTED
     stalled.close()

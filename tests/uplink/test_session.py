@@ -5,9 +5,12 @@ import queue
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import paho.mqtt.client as mqtt
 import pytest
 
 from edge_runtime.errors import EdgeRuntimeError
@@ -46,10 +49,8 @@ class Rogue:
                     self._reply(connection)
 
 
-@contextlib.contextmanager
-def session(rogue: Rogue, *, mqtt5: bool) -> Iterator["queue.Queue[SessionEvent]"]:
-    events: queue.Queue[SessionEvent] = queue.Queue()
-    target = Target(
+def target(rogue: Rogue, *, mqtt5: bool) -> Target:
+    return Target(
         client_id="dev-1",
         address=rogue.address,
         tls=None,
@@ -62,7 +63,12 @@ def session(rogue: Rogue, *, mqtt5: bool) -> Iterator["queue.Queue[SessionEvent]
         will_delay_s=0,
         session_expiry_s=0,
     )
-    made = MqttSession(target, lambda _session, event: events.put(event))
+
+
+@contextlib.contextmanager
+def session(rogue: Rogue, *, mqtt5: bool) -> Iterator["queue.Queue[SessionEvent]"]:
+    events: queue.Queue[SessionEvent] = queue.Queue()
+    made = MqttSession(target(rogue, mqtt5=mqtt5), lambda _session, event: events.put(event))
     made.start()
     try:
         yield events
@@ -174,3 +180,44 @@ def test_an_inbox_that_is_full_loses_and_counts(tmp_path: Path) -> None:
     assert device.uplink.counts["inbox_full"] == 100
     with device:
         assert wait_until(lambda: device.uplink.attempts >= 1)
+
+
+def test_who_publishes_while_the_session_ends_is_told_that_it_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The socket through which a publication wakes paho is closed in the session's thread, in two steps."""
+    queue_packet, reset = mqtt.Client._packet_queue, mqtt.Client._reset_sockets
+    publishing, closing = threading.Event(), threading.Event()
+
+    def late(client: mqtt.Client, command: int, *arguments: Any) -> Any:
+        if command == mqtt.PUBLISH:
+            publishing.set()
+            closing.wait(0.5)
+        return queue_packet(client, command, *arguments)
+
+    def slow(client: mqtt.Client, *arguments: Any, **names: Any) -> None:
+        pair = client._sockpairW
+        if pair is not None:
+            pair.close()
+            closing.set()
+            time.sleep(0.1)
+        reset(client, *arguments, **names)
+
+    monkeypatch.setattr(mqtt.Client, "_packet_queue", late)
+    monkeypatch.setattr(mqtt.Client, "_reset_sockets", slow)
+
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(CONNACK_5)
+        assert publishing.wait(5)  # and hangs up
+
+    rogue = Rogue(reply)
+    accepted = threading.Event()
+    made = MqttSession(target(rogue, mqtt5=True), lambda _session, _event: accepted.set())
+    made.start()
+    assert accepted.wait(5)
+    made.publish("fleet/v1/dev-1/up/bundle", b"an event")  # whatever it says, it does not raise
+    assert wait_until(lambda: not made.hangs)
+    assert made.publish("fleet/v1/dev-1/up/bundle", b"an event") is None
+    assert not made.subscribe("fleet/v1/dev-1/down/#")
+    made.close()
+    rogue.close()
