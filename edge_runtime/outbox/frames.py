@@ -17,7 +17,9 @@ MAX_FRAME_BYTES = 8 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
 _HEAD = _LENGTH.size
-_ROOM = 64 * 1024
+_ROOM = 256 * 1024
+"""What is read with one call; a put or a lease of 64 events of the usual length has 70 KiB."""
+
 _TIMEVAL = struct.Struct("@ll")
 
 

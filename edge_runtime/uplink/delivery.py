@@ -22,6 +22,10 @@ from edge_runtime.uplink.watchdog import ALONE_AFTER, ReceiptWatchdog, RetrySett
 MAX_LEASED = 4 * WINDOW * MAX_BUNDLE_ITEMS
 """Events lent at once, those included that wait for another try: at most 5 MiB at 64 KiB a bundle."""
 
+_LEASED_AHEAD = 3
+"""Bundles' worth of events leased at once while the window takes as many: each lease waits for a commit. What waits
+for the window longer than for that is left in the outbox, where something more severe may still overtake it."""
+
 _MAX_REMEMBERED_TRIES = 4 * MAX_LEASED
 _MAX_LEASED_BYTES = 4 * WINDOW * MAX_BUNDLE_BYTES
 _BROKE_NS = 60 * NS_PER_S
@@ -122,12 +126,14 @@ class Delivery:
     # -- from the outbox ---------------------------------------------------------------------------------------
 
     def room(self) -> tuple[int, int]:
-        """Events and bytes to lease now; nothing while a bundle's worth waits already."""
+        """Events and bytes to lease now; nothing while what can be sent at once waits already."""
         if not self._sync_open or self._pacer.window == 0:
             return 0, 0
         fresh = [entry for entry in self._pool.values() if not entry.tries]
-        events = min(MAX_BUNDLE_ITEMS - len(fresh), MAX_LEASED - len(self._pool) - len(self._flying))
-        bytes_left = MAX_BUNDLE_BYTES - sum(len(entry.item.body) for entry in fresh)
+        bundles = min(_LEASED_AHEAD, self._pacer.window - self.in_flight) if self._pacer.free else 1
+        events = max(1, bundles) * MAX_BUNDLE_ITEMS - len(fresh)
+        events = min(events, MAX_LEASED - len(self._pool) - len(self._flying))
+        bytes_left = max(1, bundles) * MAX_BUNDLE_BYTES - sum(len(entry.item.body) for entry in fresh)
         if self._pool_bytes > _MAX_LEASED_BYTES or events <= 0 or bytes_left <= 0:
             return 0, 0
         return events, bytes_left

@@ -56,6 +56,11 @@ class Pacer:
         """Bundles that may be in flight now; 0 until the server has answered in this session."""
         return min(self._window, self._receive_maximum, 0 if self._credit is None else self._credit)
 
+    @property
+    def free(self) -> bool:
+        """Whether only the window limits bundles, and no ramp does."""
+        return self._rate is None
+
     def ready_ns(self, now_ns: int) -> int:
         """When the ramp lets the next bundle out; now or earlier means at once."""
         self._climb(now_ns)

@@ -4,6 +4,7 @@ Exit codes: 0 asked to end, 1 only a new process helps, 2 it cannot be used as i
 """
 
 import contextlib
+import gc
 import random
 import signal
 import socket
@@ -80,6 +81,10 @@ def run(
     )
     threading.Thread(target=_stop_when_told, args=(uplink, told), name="uplink-signals", daemon=True).start()
     evidence.start()
+    # Events make no cycles, but many objects; what was imported lives as long as the process.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 100)
     if announce:
         _say_ready()
     try:

@@ -45,7 +45,13 @@ class Desk:
     """A delivery with its parts, open for business."""
 
     def __init__(
-        self, folder: Path, *, daily: int | None = None, linger_ms: int = 20, window: int = 20
+        self,
+        folder: Path,
+        *,
+        daily: int | None = None,
+        linger_ms: int = 20,
+        window: int = 20,
+        ramp: bool = False,
     ) -> None:
         self.clock = StandingClock()
         self.budget = ByteBudget(folder / "budget.json", daily, 0.2, self.clock)
@@ -55,7 +61,7 @@ class Desk:
             "dev-1",
             linger_ms=linger_ms,
             retry=RetrySettings(),
-            pacer=Pacer(window, ramp=False),
+            pacer=Pacer(window, ramp=ramp),
             budget=self.budget,
             link=self.link,
             rng=Low(),
@@ -121,12 +127,30 @@ def test_a_full_bundle_does_not_wait(desk: Desk) -> None:
     assert desk.send() == list(range(1, 65))
 
 
-def test_room_is_for_one_bundle_and_closed_without_credit(desk: Desk) -> None:
+def test_room_is_for_what_can_be_sent_at_once_and_closed_without_credit(desk: Desk) -> None:
+    assert desk.delivery.room() == (192, 192 * 1024)
+    desk.receipt(0, credit=1)
     assert desk.delivery.room() == (64, 64 * 1024)
     lease(desk, *(item(seq) for seq in range(1, 61)))
     assert desk.delivery.room() == (4, 64 * 1024 - 60 * 200)
     desk.receipt(0, credit=0)
     assert desk.delivery.room() == (0, 0)
+
+
+def test_what_waits_for_the_window_stays_in_the_outbox(desk: Desk) -> None:
+    """All but a bundle's worth: there something more severe may still overtake it."""
+    desk.receipt(0, credit=2)
+    lease(desk, *(item(seq) for seq in range(1, 129)))
+    assert desk.delivery.room() == (0, 0)
+    assert desk.send() == list(range(1, 65))
+    assert desk.delivery.room() == (0, 0)
+    assert desk.send() == list(range(65, 129))
+    assert desk.delivery.room() == (64, 64 * 1024)
+
+
+def test_while_bundles_are_spread_over_time_one_is_leased_at_a_time(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, ramp=True)
+    assert desk.delivery.room() == (64, 64 * 1024)
 
 
 def test_nothing_is_leased_or_sent_before_the_sync_is_answered(tmp_path: Path) -> None:
