@@ -219,6 +219,7 @@ def test_everything_about_one_condition() -> None:
         not_evaluated_in=("crawl",),
         ignored=None,
     )
+    assert all(type(time) is int for time in (pose.trip_ms, pose.clear_ms, pose.then_ms))
     estop = explain.explained(C.ESTOP, profile_of())
     assert (estop.then, estop.then_ms, estop.not_evaluated_in) == (None, None, ())
     assert (estop.severity, estop.evaluated_by) == ("safe", "motion-gate")
@@ -284,3 +285,8 @@ def test_the_sum_of_a_stop() -> None:
     assert (
         explain.stop(profile_of(CAMERA), realtime=True) == "this body does not travel: a stop takes no room"
     )
+
+
+def test_a_condition_that_this_version_does_not_know_is_told_by_its_name() -> None:
+    assert explain.meaning("estop") == f"{explain.explained(C.ESTOP, profile_of()).text} (estop)"
+    assert explain.meaning("of_tomorrow") == "of_tomorrow"

@@ -36,6 +36,35 @@ def test_what_was_written_is_found(record: Record, tmp_path: Path) -> None:
     assert (tmp_path / "latch").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_file_is_one_that_a_person_can_read(tmp_path: Path) -> None:
+    file = LatchFile(tmp_path / "latch")
+    assert file.trouble is None
+    file.save(LATCHED, permitting=False)
+    assert (tmp_path / "latch").read_text(encoding="ascii").splitlines() == [
+        "{",
+        ' "content": {',
+        '  "format": 1,',
+        '  "permitting": false,',
+        '  "boot_id": "boot-1",',
+        '  "latches_ns": [',
+        "   1,",
+        "   5000000000",
+        "  ],",
+        '  "latch": {',
+        '   "id": "0123456789ab",',
+        '   "state": "SAFE",',
+        '   "causes": [',
+        '    "worker_hung",',
+        '    "estop"',
+        "   ],",
+        '   "since_ns": 5000000000',
+        "  }",
+        " },",
+        ' "crc": 790349244',
+        "}",
+    ]
+
+
 def test_the_first_start_knows_nothing_and_says_that_it_is_the_first(tmp_path: Path) -> None:
     found = LatchFile(tmp_path / "latch").find()
     assert found.record is None

@@ -6,6 +6,7 @@ import signal
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from edge_runtime.guard import block as block_module
 from edge_runtime.guard import slot as slot_module
 from edge_runtime.guard.block import (
+    F_SEAL_FUTURE_WRITE,
     LARGEST,
     TRIES,
     Block,
@@ -604,3 +606,31 @@ def test_a_slot_has_one_process_until_that_has_ended() -> None:
         with running(child("claim", handover=page.handover("one"))) as second:
             assert line(second) == "claimed"
     page.close()
+
+
+def test_a_copy_counts_with_both_sequences_and_its_checksum_and_not_otherwise() -> None:
+    fd, memory = shared_memory("parts", 4096, future_write=True)
+    Block(memory, 0, BODY).write(7, 1, 2, 3, b"x" * 16)
+    good = memory[: block_bytes(BODY)]
+    checked = len(good) - 16
+    assert parse(good, BODY) == (7, (1, 2, 3, b"x" * 16))
+    other_body = good[:8] + bytes([good[8] ^ 1]) + good[9:]
+    assert parse(other_body, BODY) is None
+    other_tail = good[:-8] + struct.pack("<Q", 8)
+    assert parse(other_tail, BODY) is None
+    other_head = struct.pack("<Q", 8) + good[8:checked]
+    mended = other_head + struct.pack("<I4xQ", zlib.crc32(other_head), 7)
+    assert parse(mended, BODY) is None
+    never = struct.pack("<Q", 0) + good[8:checked]
+    assert parse(never + struct.pack("<I4xQ", zlib.crc32(never), 0), BODY) is None
+    memory.close()
+    os.close(fd)
+
+
+def test_memory_that_others_may_write_can_be_sealed_further_by_nobody() -> None:
+    sealed = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+    for future_write, seals in ((True, sealed), (False, sealed | F_SEAL_FUTURE_WRITE)):
+        fd, memory = shared_memory("seals", 4096, future_write=future_write)
+        assert fcntl.fcntl(fd, fcntl.F_GET_SEALS) == seals
+        memory.close()
+        os.close(fd)
