@@ -18,8 +18,11 @@ def told_parent(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, PARENT: str(os.getpid())}
 
 
-def die_with_parent(number: int = signal.SIGTERM, parent: int | None = None) -> None:
+def die_with_parent(number: int = signal.SIGKILL, parent: int | None = None) -> None:
     """Called by a child at its start: have the kernel send `number` when the thread that spawned it ends.
+
+    SIGKILL by default: a child that hangs would not hear anything else, and would meet the one that is started
+    in its place. Whatever keeps something on a disk survives it, as it survives a power cut.
 
     Args:
         number: of the signal.
