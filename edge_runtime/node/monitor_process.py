@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     leave_no_core()
     with _asked_to_end() as ending:
-        die_with_parent()
+        die_with_parent(signal.SIGTERM)  # it writes down that the guard has died
         try:
             return _run(load_config(options.config), options.state, ending)
         except EdgeRuntimeError as error:
