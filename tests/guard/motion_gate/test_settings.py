@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def test_nobody_has_to_approve_where_nothing_is_risky(tmp_path: Path) -> None:
 
 
 TABLE = profile()["tables"][0]
+FREE = [{"name": "free", "actions": ["a0"], "axes": {"v_m_s": axis()}}]
 KEY = "00" * 32
 
 
@@ -154,7 +156,12 @@ def approvals(**change: Any) -> dict[str, Any]:
         ({"profile": profile(actions={"drive": []})}, "profile.actions.drive"),
         ({"profile": profile(actions={"drive": "v_m_s"})}, "profile.actions.drive"),
         ({"profile": profile(actions={"drive": [1]})}, "profile.actions.drive"),
-        ({"profile": profile(risky=["fly"])}, "profile.risky"),
+        ({"profile": profile(risky=["fly"])}, "profile.risky: names actions"),
+        ({"profile": profile(risky="tip")}, "profile.risky: not a list"),
+        (
+            {"profile": profile(tables=[TABLE | {"actions": "tip"}])},
+            "profile.tables[0].actions: not a list",
+        ),
         ({"profile": profile(tables=[])}, "profile.tables"),
         ({"profile": profile(tables=[TABLE] * 9)}, "profile.tables"),
         ({"profile": profile(tables=[TABLE | {"name": "n" * 16}])}, "profile.tables[0].name"),
@@ -191,6 +198,111 @@ def test_what_cannot_be_used_names_its_place(tmp_path: Path, change: dict[str, A
         parsed(tmp_path, **change)
     assert str(caught.value).startswith(place)
     assert "\n" not in str(caught.value)
+
+
+UDP = {"kind": "udp", "host": "127.0.0.1"}
+EXEC = {"kind": "exec", "command": ["/bin/go"], "safe": ["/bin/stop"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most", "change"),
+    [
+        ("longest_ttl_ms", 1, 60_000, lambda to: {"profile": profile(longest_ttl_ms=to)}),
+        ("most_per_s", 1, 1000, lambda to: {"profile": profile(most_per_s=to)}),
+        ("refusals", 1, 1000, lambda to: {"profile": profile(refusals=to)}),
+        ("refusals_ms", 1, 60_000, lambda to: {"profile": profile(refusals_ms=to)}),
+        ("longest_approval_ms", 1000, 86_400_000, lambda to: {"profile": profile(longest_approval_ms=to)}),
+        ("step_ms", 1, 1000, lambda to: with_axis(step_ms=to)),
+        ("window_ms", 1, 1000, lambda to: with_axis(window_ms=to)),
+        ("port", 1, 65_535, lambda to: {"output": UDP | {"port": to}}),
+        ("limit_ms", 1, 60_000, lambda to: {"output": EXEC | {"limit_ms": to}}),
+        ("fd", 3, 1 << 20, lambda to: {"estop": [{"kind": "fd", "fd": to}]}),
+        (
+            "fresh_ms",
+            20,
+            60_000,
+            lambda to: {"estop": [{"kind": "datagram", "path": "/run/stop", "fresh_ms": to}]},
+        ),
+        ("answer_within_ms", 100, 60_000, lambda to: approvals(answer_within_ms=to)),
+    ],
+)
+def test_both_ends_of_a_range_are_in_it_and_nothing_beyond(
+    tmp_path: Path, key: str, least: int, most: int, change: Callable[[int], dict[str, Any]]
+) -> None:
+    for inside in (least, most):
+        parsed(tmp_path, **change(inside))
+    for outside in (least - 1, most + 1):
+        with pytest.raises(ConfigError, match=rf"\.{key}: not a whole number from {least} to {most}$"):
+            parsed(tmp_path, **change(outside))
+
+
+@pytest.mark.parametrize(
+    ("fits", "is_too_much", "place"),
+    [
+        ({"device": "d" * 128}, {"device": "d" * 129}, "settings.device"),
+        ({"listen": "/" + "x" * 106}, {"listen": "/" + "x" * 107}, "settings.listen"),
+        (
+            {"estop": [{"kind": "file", "path": "/s"}] * 4},
+            {"estop": [{"kind": "file", "path": "/s"}] * 5},
+            "settings.estop: not a list of at most 4",
+        ),
+        (
+            {"estop": [{"kind": "file", "path": "p" * 1024}]},
+            {"estop": [{"kind": "file", "path": "p" * 1025}]},
+            "estop[0].path",
+        ),
+        (
+            {"profile": profile(actions={f"a{at}": ["v_m_s"] for at in range(64)}, risky=[], tables=FREE)},
+            {"profile": profile(actions={f"a{at}": ["v_m_s"] for at in range(65)}, risky=[], tables=FREE)},
+            "profile.actions: not 1 to 64 entries",
+        ),
+        (
+            {"profile": profile(tables=[TABLE] * 8)},
+            {"profile": profile(tables=[TABLE] * 9)},
+            "profile.tables: not a list of at most 8",
+        ),
+        (
+            {"profile": profile(tables=[TABLE | {"name": "n" * 15}])},
+            {"profile": profile(tables=[TABLE | {"name": "n" * 16}])},
+            "profile.tables[0].name",
+        ),
+        (
+            {"output": EXEC | {"limit_ms": 1, "command": ["x"] * 64}},
+            {"output": EXEC | {"limit_ms": 1, "command": ["x"] * 65}},
+            "output.command",
+        ),
+        (
+            {"output": EXEC | {"limit_ms": 1, "safe": ["x"] * 64}},
+            {"output": EXEC | {"limit_ms": 1, "safe": ["x"] * 65}},
+            "output.safe",
+        ),
+        (
+            approvals(keys={f"k{at}": KEY for at in range(16)}),
+            approvals(keys={f"k{at}": KEY for at in range(17)}),
+            "approvals.keys: not 1 to 16 entries",
+        ),
+        (approvals(used="u" * 1024), approvals(used="u" * 1025), "approvals.used"),
+    ],
+)
+def test_as_much_as_fits_is_taken(
+    tmp_path: Path, fits: dict[str, Any], is_too_much: dict[str, Any], place: str
+) -> None:
+    parsed(tmp_path, **fits)
+    with pytest.raises(ConfigError) as caught:
+        parsed(tmp_path, **is_too_much)
+    assert str(caught.value).startswith(place)
+
+
+def test_an_action_may_need_every_axis_and_every_action_may_be_risky(tmp_path: Path) -> None:
+    axes = {"v_m_s": axis()}
+    only = profile(
+        axes={"v_m_s": 0.0},
+        actions={"drive": ["v_m_s"]},
+        risky=["drive"],
+        tables=[{"name": "normal", "actions": ["drive"], "axes": axes}],
+    )
+    found = parsed(tmp_path, profile=only).profile
+    assert found.risky == found.actions.keys() == found.tables[0].actions == {"drive"}
 
 
 @pytest.mark.parametrize("key", ["device", "listen", "profile", "output", "estop", "approvals", "real_time"])
