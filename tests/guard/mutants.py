@@ -13,6 +13,7 @@ It prints what each mutant changes that no test noticed, and leaves with 1 if th
 """
 
 import ast
+import contextlib
 import difflib
 import gc
 import os
@@ -33,11 +34,10 @@ SOURCES = "edge_runtime/guard"
 LISTED = "coverage.ini"
 """In COPY: its lines that name modules below SOURCES name those that are changed."""
 
-CPU_FACTOR = 3
-"""A mutant that takes so many times the processor time of all tests hangs, which is noticed too."""
+CPU_FACTOR, WAIT_FACTOR = 3, 4
+"""A mutant hangs, which is noticed too, when its tests take so many times their processor time, or their time."""
 
-WAIT_FACTOR = 4
-"""One that waits for ever takes none: it is over after so many times that time has passed."""
+PATIENCE_S = 5
 
 _GATE = "edge_runtime.guard.motion_gate"
 _SAME_LENGTH = "all are as long as the list of channels"
@@ -89,41 +89,45 @@ class Loop:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         reached = state()._stats
         took: dict[pytest.Item, float] = {}
+        lasted: dict[pytest.Item, float] = {}
         os.environ["MUTANT_UNDER_TEST"] = "stats"  # the original, and it says which functions were called
         # Chance must not decide whether a mutant is noticed, so properties do not take part.
         for item in (one for one in session.items if not _is_property(one)):
-            began = time.process_time()
+            began, busy = time.monotonic(), time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            took[item] = time.process_time() - began
+            took[item], lasted[item] = time.process_time() - busy, time.monotonic() - began
             if self._failed:
                 sys.exit(f"{item.nodeid} fails without any change")
             for function in reached:
                 self._reach[function].append(item)
             reached.clear()
         for items in self._reach.values():
-            items.sort(key=lambda item: took[item])
+            items.sort(key=lambda item: lasted[item])
         gc.freeze()  # a collection in a child would copy all pages
         gc.disable()
-        limit_s = 5 + CPU_FACTOR * int(sum(took.values()))
         for number, name in enumerate(self.names):
             if number % 100 == 0:
                 print(f"{number} of {len(self.names)} mutants, {len(self.survivors)} not noticed", flush=True)
-            self._try(name, limit_s)
+            reach = self._reach[name.rpartition("__mutmut_")[0]]
+            cpu_s = CPU_FACTOR * sum(took[item] for item in reach)
+            wait_s = WAIT_FACTOR * sum(lasted[item] for item in reach)
+            self._try(name, PATIENCE_S + int(cpu_s), PATIENCE_S + int(wait_s))
         return True
 
-    def _try(self, name: str, limit_s: int) -> None:
+    def _try(self, name: str, limit_s: int, wait_s: int) -> None:
         function = name.rpartition("__mutmut_")[0]
         first = self._noticed[function]
         order = [*first, *(item for item in self._reach[function] if item not in first)]
         read, write = os.pipe()
         child = os.fork()  # noqa: TID251 no thread and no GPU here, and the collected tests are what is wanted
         if child == 0:
+            os.setpgid(0, 0)
             trampoline.get_mutant_under_test = lambda: (
                 name
             )  # the environment, asked at each call, took most time
             os.environ["MUTANT_UNDER_TEST"] = name  # for the processes that a test starts
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
-            signal.alarm(WAIT_FACTOR * limit_s)
+            signal.alarm(wait_s)
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
@@ -137,6 +141,8 @@ class Loop:
         told = os.read(read, 4)
         os.close(read)
         _, status = os.waitpid(child, 0)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what a test of it started, and could not end
         if told:
             self._noticed[function] = [order[int.from_bytes(told, "big")], *first][:8]
         elif status == 0:
@@ -178,6 +184,8 @@ def main() -> int:
         "-p",
         "no:cacheprovider",
         "--import-mode=importlib",
+        "-m",
+        "not trial",
         "tests/guard",
     ]
     code = pytest.main(arguments, plugins=[loop])

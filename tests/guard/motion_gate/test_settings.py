@@ -20,7 +20,8 @@ from edge_runtime.guard.motion_gate.settings import (
     parse,
     read,
 )
-from tests.rigs.motion_gate import axis, profile, settings
+from tests.rigs.motion_gate import KEY as LEAD
+from tests.rigs.motion_gate import axis, profile, public_hex, settings
 
 MS = 1_000_000
 
@@ -50,6 +51,7 @@ def test_settings_as_documented(tmp_path: Path) -> None:
     assert found.real_time
     assert found.approvers is not None
     assert found.approvers.used == tmp_path / "used"
+    assert found.approvers.keys == {"lead": public_hex(LEAD)}
     assert found.approvers.answer_ns == 30_000 * MS
     cart = found.profile
     assert cart.axes == {"v_m_s": 0.0, "w_rad_s": 0.0, "tip_deg": 0.0}
@@ -119,6 +121,18 @@ def approvals(**change: Any) -> dict[str, Any]:
         ({"estop": [{"kind": "datagram", "path": "/a", "fresh_ms": 19}]}, "estop[0].fresh_ms"),
         ({"estop": [{"kind": "datagram", "path": "a", "fresh_ms": 20}]}, "estop[0].path"),
         ({"output": {"kind": "can"}}, "output.kind: 'can' is none of"),
+        ({"output": {"kind": "k" * 16}}, "output.kind: 'kkkkkkkkkkkkkkkk' is none of udp, unix and exec"),
+        ({"output": {"kind": "k" * 17}}, "output.kind: not a text of 1 to 16"),
+        ({"estop": [{"kind": "k" * 17}]}, "estop[0].kind: not a text of 1 to 16"),
+        ({"output": {"kind": "udp", "host": "1" * 64, "port": 1}}, "output.host: not a numeric address"),
+        ({"output": {"kind": "udp", "host": "1" * 65, "port": 1}}, "output.host: not a text of 1 to 64"),
+        ({"listen": "/" + "x" * 1023}, "settings.listen: not an absolute path of at most 107 bytes"),
+        ({"listen": "/" + "x" * 1024}, "settings.listen: not a text of 1 to 1024"),
+        (approvals(keys={"a": "X" * 64}), "approvals.keys.a: not a public key"),
+        (
+            {"profile": profile(tables=[TABLE | {"axes": {"v_m_s": axis()}}])},
+            "profile.tables[0].axes: not exactly the axes of its actions: tip_deg, v_m_s, w_rad_s",
+        ),
         ({"output": {"kind": "udp", "host": "drive.local", "port": 1}}, "output.host: not a numeric address"),
         ({"output": {"kind": "udp", "host": "127.0.0.1", "port": 0}}, "output.port"),
         ({"output": {"kind": "udp", "host": "127.0.0.1", "port": 65536}}, "output.port"),
@@ -282,6 +296,16 @@ def test_both_ends_of_a_range_are_in_it_and_nothing_beyond(
             "approvals.keys: not 1 to 16 entries",
         ),
         (approvals(used="u" * 1024), approvals(used="u" * 1025), "approvals.used"),
+        (
+            with_axis(rise_per_s=0, window_rise=0),
+            with_axis(rise_per_s=-0.1, window_rise=0),
+            "profile.tables[0].axes.v_m_s: rise_per_s and window_rise are not negative",
+        ),
+        (
+            with_axis(low=-1, high=0),
+            with_axis(low=-1, high=-0.1),
+            "profile.tables[0].axes.v_m_s: its safe value 0 is out of its range",
+        ),
     ],
 )
 def test_as_much_as_fits_is_taken(
