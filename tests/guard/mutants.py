@@ -39,9 +39,23 @@ CPU_FACTOR, WAIT_FACTOR = 3, 4
 
 PATIENCE_S = 5
 
-_GATE = "edge_runtime.guard.motion_gate"
+_GUARD = "edge_runtime.guard"
+_GATE = f"{_GUARD}.motion_gate"
+_SAME_CODEC = "the name of an encoding has no case"
+_NO_DESCRIPTOR = "a descriptor below 0 is none, and 0 is taken in every process"
 _SAME_LENGTH = "all are as long as the list of channels"
 KNOWN: dict[str, str] = {
+    f"{_GUARD}.block.x_shared_memory__mutmut_3": _NO_DESCRIPTOR,
+    f"{_GUARD}.block.x_shared_memory__mutmut_28": "1 is F_SEAL_SEAL, which is among the seals anyway",
+    f"{_GUARD}.block.x_shared_memory__mutmut_29": _NO_DESCRIPTOR,
+    f"{_GUARD}.block.x_shared_memory__mutmut_30": _NO_DESCRIPTOR,
+    f"{_GUARD}.block.x_attach__mutmut_5": "1 is PROT_READ, which is asked for anyway",
+    f"{_GUARD}.block.x_attach__mutmut_12": "MAP_SHARED is what Python's mmap takes without a word",
+    f"{_GUARD}.block.x_padded__mutmut_16": _SAME_CODEC,
+    f"{_GUARD}.block.x_unpadded__mutmut_9": _SAME_CODEC,
+    f"{_GUARD}.latch.xǁLatchFileǁ__init____mutmut_2": "no record equals either",
+    f"{_GUARD}.latch.xǁLatchFileǁfind__mutmut_7": "either is too long",
+    f"{_GUARD}.latch.x__encoded__mutmut_39": _SAME_CODEC,
     f"{_GATE}.estop.xǁDescriptorInputǁ__init____mutmut_2": "whatever is not the sign for released is pressed",
     f"{_GATE}.estop.xǁDescriptorInputǁ__init____mutmut_3": "whatever is not the sign for released is pressed",
     f"{_GATE}.estop.xǁDescriptorInputǁreleased__mutmut_10": "it is only asked whether it is empty",

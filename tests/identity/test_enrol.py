@@ -92,6 +92,7 @@ def test_a_device_enrols_and_its_certificate_opens_the_server(
         "identity",
         "enrolment",
         "outbox",
+        "engines",
         "guard",
         "run",
         "evidence",
