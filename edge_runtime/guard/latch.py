@@ -119,13 +119,13 @@ def _parsed(data: bytes) -> tuple[Record, bool]:
         ValueError, KeyError, TypeError: it is not a file that was written here.
     """
     if len(data) > MAX_BYTES:
-        raise ValueError("too long")
+        raise ValueError
     whole = json.loads(data)
     content = whole["content"]
     if whole["crc"] != _crc(content) or content["format"] != FORMAT:
-        raise ValueError("damaged")
+        raise ValueError
     if type(content["permitting"]) is not bool or type(content["boot_id"]) is not str:
-        raise TypeError("not of this layout")
+        raise TypeError
     latch = None if content["latch"] is None else _latch(content["latch"])
     times = tuple(_time(value) for value in content["latches_ns"][:MAX_LATCHES])
     return Record(latch, times, content["boot_id"]), content["permitting"]
@@ -134,7 +134,7 @@ def _parsed(data: bytes) -> tuple[Record, bool]:
 def _latch(found: dict[str, Any]) -> Latch:
     state, identity = State(found["state"]), found["id"]
     if state not in LATCHED or type(identity) is not str or not 0 < len(identity) <= 64:
-        raise ValueError("no latch")
+        raise ValueError
     causes = 0
     for name in found["causes"]:
         causes |= Condition(name).mask
@@ -143,7 +143,7 @@ def _latch(found: dict[str, Any]) -> Latch:
 
 def _time(value: object) -> int:
     if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise ValueError("no time")
+        raise ValueError
     return value
 
 

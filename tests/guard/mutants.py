@@ -42,6 +42,8 @@ PATIENCE_S = 5
 _GUARD = "edge_runtime.guard"
 _GATE = f"{_GUARD}.motion_gate"
 _SAME_CODEC = "the name of an encoding has no case"
+_AS_FALSE = "None is as false as False"
+_WRITTEN_OVER = "the first write, at once, sets it"
 _NO_DESCRIPTOR = "a descriptor below 0 is none, and 0 is taken in every process"
 _SAME_LENGTH = "all are as long as the list of channels"
 KNOWN: dict[str, str] = {
@@ -56,6 +58,12 @@ KNOWN: dict[str, str] = {
     f"{_GUARD}.latch.xǁLatchFileǁ__init____mutmut_2": "no record equals either",
     f"{_GUARD}.latch.xǁLatchFileǁfind__mutmut_7": "either is too long",
     f"{_GUARD}.latch.x__encoded__mutmut_39": _SAME_CODEC,
+    f"{_GUARD}.lease.xǁLeaseWriterǁ__init____mutmut_12": _AS_FALSE,
+    f"{_GUARD}.lease.xǁLeaseWriterǁ__init____mutmut_29": _WRITTEN_OVER,
+    f"{_GUARD}.lease.xǁLeaseWriterǁ__init____mutmut_30": _WRITTEN_OVER,
+    f"{_GUARD}.lease.xǁLeaseWriterǁ_write__mutmut_22": "padding, which nobody reads",
+    f"{_GUARD}.lease.xǁLeaseReaderǁ__init____mutmut_4": _AS_FALSE,
+    f"{_GUARD}.lease.xǁLeaseReaderǁread__mutmut_8": "the first write has the number 1",
     f"{_GATE}.estop.xǁDescriptorInputǁ__init____mutmut_2": "whatever is not the sign for released is pressed",
     f"{_GATE}.estop.xǁDescriptorInputǁ__init____mutmut_3": "whatever is not the sign for released is pressed",
     f"{_GATE}.estop.xǁDescriptorInputǁreleased__mutmut_10": "it is only asked whether it is empty",
@@ -64,7 +72,7 @@ KNOWN: dict[str, str] = {
     f"{_GATE}.estop.xǁEmergencyStopǁlook__mutmut_27": _SAME_LENGTH,
     f"{_GATE}.limits.xǁ_Axisǁpassed__mutmut_8": "keeps one entry more, before which the search for the least stops",
     f"{_GATE}.limits.xǁ_Axisǁ_floor__mutmut_15": "the side is 1 or -1: to divide by it is to multiply",
-    f"{_GATE}.proposals.x__encoded__mutmut_3": "None is as false as False",
+    f"{_GATE}.proposals.x__encoded__mutmut_3": _AS_FALSE,
 }
 """Mutants that nobody can tell from the original, and why; also in docs/decisions."""
 

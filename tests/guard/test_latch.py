@@ -116,7 +116,9 @@ def test_whatever_lies_there_is_read_without_an_error(
         {"boot_id": 7},
         {"latches_ns": [-1]},
         {"latches_ns": [1.5]},
+        {"latches_ns": [1 << 63]},
         {"latch": {"id": "", "state": "SAFE", "causes": [], "since_ns": 1}},
+        {"latch": {"id": "a" * 65, "state": "SAFE", "causes": [], "since_ns": 1}},
         {"latch": {"id": "a", "state": "NOMINAL", "causes": [], "since_ns": 1}},
         {"latch": {"id": "a", "state": "SAFE", "causes": ["bad mood"], "since_ns": 1}},
         {"latch": {"id": "a", "state": "SAFE", "causes": [], "since_ns": True}},
@@ -125,10 +127,25 @@ def test_whatever_lies_there_is_read_without_an_error(
 def test_a_right_checksum_makes_nonsense_no_record(change: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "latch"
     LatchFile(path).save(LATCHED, permitting=False)
+    change_content(path, change)
+    assert LatchFile(path).find().record is None
+
+
+def change_content(path: Path, change: dict[str, object]) -> None:
+    """Write other content, with its right checksum."""
     content = json.loads(path.read_bytes())["content"] | change
     crc = zlib.crc32(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
     path.write_text(json.dumps({"content": content, "crc": crc}))
-    assert LatchFile(path).find().record is None
+
+
+@pytest.mark.parametrize(("identity", "time_ns"), [("a", 0), ("a" * 64, (1 << 63) - 1)])
+def test_the_shortest_and_the_longest_of_all_is_a_record(identity: str, time_ns: int, tmp_path: Path) -> None:
+    path = tmp_path / "latch"
+    LatchFile(path).save(LATCHED, permitting=False)
+    latch = {"id": identity, "state": "LOCKOUT", "causes": [], "since_ns": time_ns}
+    change_content(path, {"latch": latch, "latches_ns": [time_ns]})
+    found = LatchFile(path).find().record
+    assert found == Record(Latch(identity, State.LOCKOUT, 0, time_ns), (time_ns,), "boot-1")
 
 
 def test_a_file_that_is_too_long_or_unreadable_is_none(tmp_path: Path) -> None:
