@@ -1,6 +1,7 @@
 """Writes a proposed package into a folder: whole or not at all, and never over a different one unasked."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from edge_runtime.authoring.card import card
@@ -27,21 +28,37 @@ def write_package(proposal: Proposal, directory: Path, *, replace: bool = False)
     Raises:
         PackageError: `directory` holds something else, or cannot be written.
     """
-    _may_take(directory, proposal.manifest, replace=replace)
+    files = {proposal.manifest.weights.file: proposal.weights}
+    for recorded in proposal.vectors:
+        files[recorded.vector.inputs] = recorded.inputs
+        files[recorded.vector.outputs] = recorded.outputs
+    files["CARD.md"] = card(proposal.manifest, proposal.findings).encode()
+    if proposal.recipe is not None:
+        files[RECIPE_NAME] = recipe_text(proposal.recipe)
+    return write_files(proposal.manifest, files, directory, replace=replace)
+
+
+def write_files(
+    manifest: ModelManifest, files: Mapping[str, bytes], directory: Path, *, replace: bool = False
+) -> ModelPackage:
+    """Write a package of which every file is at hand; see `write_package`.
+
+    Args:
+        manifest: complete.
+        files: content by path inside the package, all but the manifest.
+        directory: as for `write_package`.
+        replace: as for `write_package`.
+
+    Raises:
+        PackageError: `directory` holds something else, or cannot be written.
+    """
+    _may_take(directory, manifest, replace=replace)
     try:
         with staged_directory(directory) as staged:
-            write_file(staged / proposal.manifest.weights.file, proposal.weights)
-            for recorded in proposal.vectors:
-                for name, data in (
-                    (recorded.vector.inputs, recorded.inputs),
-                    (recorded.vector.outputs, recorded.outputs),
-                ):
-                    (staged / name).parent.mkdir(exist_ok=True)
-                    write_file(staged / name, data)
-            write_file(staged / "CARD.md", card(proposal.manifest, proposal.findings).encode())
-            if proposal.recipe is not None:
-                write_file(staged / RECIPE_NAME, recipe_text(proposal.recipe))
-            write_file(staged / MANIFEST_NAME, manifest_text(proposal.manifest))
+            for name, data in files.items():
+                (staged / name).parent.mkdir(exist_ok=True)
+                write_file(staged / name, data)
+            write_file(staged / MANIFEST_NAME, manifest_text(manifest))
     except OSError as error:
         raise PackageError(f"{directory}: the package cannot be written: {error.strerror}") from error
     return open_package(directory)
@@ -57,7 +74,30 @@ def recipe_text(recipe: Recipe) -> bytes:
     return (json.dumps(recipe.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def require_room(directory: Path, *, replace: bool) -> None:
+    """Refuse a folder before minutes of work, where its content is only known afterwards.
+
+    Raises:
+        PackageError: `directory` holds something else than a package, or a package that is not to be replaced.
+    """
+    _require_package_or_nothing(directory)
+    if (directory / MANIFEST_NAME).is_file() and not replace:
+        raise PackageError(f"{directory} holds a package already: choose another --out, or --force")
+
+
 def _may_take(directory: Path, manifest: ModelManifest, *, replace: bool) -> None:
+    _require_package_or_nothing(directory)
+    if replace or not (directory / MANIFEST_NAME).is_file():
+        return
+    try:
+        present = read_manifest(directory).digest()
+    except PackageError as error:
+        raise PackageError(f"{directory} holds a package that cannot be read: --force replaces it") from error
+    if present != manifest.digest():
+        raise PackageError(f"{directory} holds another package already: choose another --out, or --force")
+
+
+def _require_package_or_nothing(directory: Path) -> None:
     if not directory.exists():
         return
     if not directory.is_dir():
@@ -66,11 +106,3 @@ def _may_take(directory: Path, manifest: ModelManifest, *, replace: bool) -> Non
         return
     if not (directory / MANIFEST_NAME).is_file():
         raise PackageError(f"{directory} holds other things than a model package: choose another --out")
-    if replace:
-        return
-    try:
-        present = read_manifest(directory).digest()
-    except PackageError as error:
-        raise PackageError(f"{directory} holds a package that cannot be read: --force replaces it") from error
-    if present != manifest.digest():
-        raise PackageError(f"{directory} holds another package already: choose another --out, or --force")

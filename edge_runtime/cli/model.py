@@ -1,10 +1,12 @@
-"""`edge-runtime model`: import, inspect, check, fetch and pack model packages."""
+"""`edge-runtime model`: import, inspect, check, quantize, fetch and pack model packages."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from edge_runtime.cli.quantize import quantize
 
 if TYPE_CHECKING:
     from edge_runtime.authoring.findings import Finding
@@ -16,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Import, fetch, inspect, check and pack model packages.",
+    help="Import, fetch, inspect, check, quantize and pack model packages.",
 )
 
 
@@ -53,6 +55,10 @@ def import_model(
         str | None,
         typer.Option(metavar="WIDTHxHEIGHT", help="Input size, for a graph that runs at several."),
     ] = None,
+    floor: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Least mAP that counts as fit: `edge-runtime eval` fails below it."),
+    ] = None,
     repair: Annotated[
         bool, typer.Option(help="Rewrite declared shapes that running the graph proves wrong.")
     ] = True,
@@ -61,6 +67,7 @@ def import_model(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Propose a package for an ONNX file: what is sure, what is guessed, what was repaired."""
+    from edge_runtime.authoring.accuracy_floor import with_floor
     from edge_runtime.authoring.labels import read_labels
     from edge_runtime.authoring.propose import Wishes
     from edge_runtime.authoring.write_package import write_package
@@ -76,7 +83,7 @@ def import_model(
         size=None if size is None else _size(size),
         repair=repair,
     )
-    proposal = _propose(file, wishes)
+    proposal = with_floor(_propose(file, wishes), floor)
     if not as_json:
         _print_findings(proposal.findings)
     _accept_guesses(proposal, yes=yes)
@@ -334,3 +341,6 @@ def pack(
 
     digest = pack_package(open_package(directory), out)
     typer.echo(f"{out}: sha256 {digest}")
+
+
+app.command()(quantize)

@@ -8,9 +8,16 @@ other file, so the digest covers them all.
 import hashlib
 import json
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from edge_runtime.protocol import DataClass
 
@@ -181,6 +188,68 @@ class AccuracyFloor(_Strict):
     minimum: Fraction
 
 
+class CalibrationRecord(_Strict):
+    """The pictures that ranges were measured on.
+
+    Attributes:
+        method: how a range was chosen; `peak` looks for values too large for 16 bits.
+        images: how many pictures.
+        sha256: of the list that `sha256sum` prints of the files, sorted by name.
+    """
+
+    method: Literal["entropy", "percentile", "minmax", "peak"]
+    images: Annotated[int, Field(ge=1)]
+    sha256: Sha256
+
+
+_ROUNDING_POINTS = 2e-4
+"""The figures are written with six digits."""
+
+
+class MeasuredDrop(_Strict):
+    """Accuracy of a package and of its parent, on the same pictures.
+
+    Attributes:
+        dataset, images: what was measured on; no picture of the calibration is among them.
+        parent, child: mAP.
+        max_drop: mAP points, hundredths, that were allowed to be lost.
+    """
+
+    dataset: Annotated[str, Field(min_length=1, max_length=128)]
+    images: Annotated[int, Field(ge=1)]
+    metric: Literal["map"] = "map"
+    parent: Fraction
+    child: Fraction
+    max_drop: Annotated[float, Field(ge=0, le=100)]
+
+    @model_validator(mode="after")
+    def _within_the_bound(self) -> "MeasuredDrop":
+        if (self.parent - self.child) * 100 > self.max_drop + _ROUNDING_POINTS:
+            raise ValueError(
+                f"mAP fell from {self.parent:g} to {self.child:g}, more than the {self.max_drop:g} points that "
+                "the package allows itself"
+            )
+        return self
+
+
+class Derivation(_Strict):
+    """How a quantised package came from another one.
+
+    Attributes:
+        parent: digest of the package that it was made from.
+        tool: what made it, with its version.
+        calibration: with which pictures.
+        left: nodes that compute as in the parent because they are sensitive, or overflow.
+        measured: what it cost.
+    """
+
+    parent: Digest
+    tool: Annotated[str, Field(min_length=1, max_length=128)]
+    calibration: CalibrationRecord
+    left: tuple[str, ...] = ()
+    measured: MeasuredDrop
+
+
 class GoldenVector(_Strict):
     """One input and the outputs that the author measured, as .npz files.
 
@@ -203,7 +272,8 @@ class ModelManifest(_Strict):
 
     `version` is a digest because a family name is not a checkpoint: `latest`, an empty string or a bare
     name cannot be written. `tokenizer`, `chat_template` and `tool_parser` are `n/a` for vision models and
-    stand here so that one manifest kind can describe language models later.
+    stand here so that one manifest kind can describe language models later. `derivation` is there for a package
+    that was quantised from another one.
     """
 
     schema_version: Literal[1] = 1
@@ -226,6 +296,15 @@ class ModelManifest(_Strict):
     evaluation: tuple[Evaluation, ...]
     accuracy_floor: AccuracyFloor | None = None
     golden: tuple[GoldenVector, ...]
+    derivation: Derivation | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_derived(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A package without a parent is written, and digested, as before packages could have one."""
+        data: dict[str, Any] = handler(self)
+        if self.derivation is None:
+            data.pop("derivation", None)
+        return data
 
     @model_validator(mode="after")
     def _version_is_the_weights(self) -> "ModelManifest":
