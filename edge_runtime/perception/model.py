@@ -1,13 +1,20 @@
 """A model package made ready to run: backend, preprocessing and postprocessing that belong together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from edge_runtime.packages import ModelPackage
 from edge_runtime.packages.manifest import ModelManifest
-from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Backend, Tensor, load_backend
+from edge_runtime.perception.backends import (
+    PROVING_TIMEOUT_S,
+    Backend,
+    DevicePreparing,
+    FramePreparer,
+    Tensor,
+    load_backend,
+)
 from edge_runtime.perception.detector import Postprocessor, require_agreement
 from edge_runtime.perception.preprocess import Preprocessor, size_feeds
 
@@ -17,13 +24,13 @@ class LoadedModel:
     """Loaded and warmed up.
 
     Attributes:
-        preprocessor: belongs to one thread.
+        preprocessor: of the backend where it has one, else on the CPU; belongs to one thread.
         postprocessor: safe from several threads.
     """
 
     package: ModelPackage
     backend: Backend
-    preprocessor: Preprocessor
+    preprocessor: FramePreparer
     postprocessor: Postprocessor
 
     @property
@@ -44,6 +51,7 @@ class LoadedModel:
 def load_model(
     package: ModelPackage,
     *,
+    open_backend: Callable[[ModelPackage], Backend] | None = None,
     providers: Sequence[str] = ("cpu",),
     require_gpu: bool = False,
     threads: int = 1,
@@ -51,10 +59,12 @@ def load_model(
     score: float | None = None,
     nms_iou: float | None = None,
 ) -> LoadedModel:
-    """Load a package and run it once on an empty input of its own size.
+    """Load a package and run it once on an empty picture of its own size.
 
     Args:
         package: verified.
+        open_backend: opens the backend instead of `load_backend`; the next four are then not looked at. The model
+            owns what it returns.
         providers: as `load_backend` takes them, like the next three.
         require_gpu: refuse to run on the CPU.
         threads: intra-op threads of one run.
@@ -68,22 +78,29 @@ def load_model(
         DecodeError: the head is not one that this runtime reads.
     """
     manifest = package.manifest
-    preprocessor = Preprocessor(manifest.input)
-    backend = load_backend(
-        package.weights,
-        providers=providers,
-        require_gpu=require_gpu,
-        threads=threads,
-        spinning=spinning,
-    )
+    spec = manifest.input
+    # made first: it refuses an input that nothing can be prepared for before anything is loaded
+    on_cpu = Preprocessor(spec)
+    if open_backend is not None:
+        backend = open_backend(package)
+    else:
+        backend = load_backend(
+            package.weights,
+            providers=providers,
+            require_gpu=require_gpu,
+            threads=threads,
+            spinning=spinning,
+        )
     try:
         require_agreement(manifest, backend.inputs)
+        on_device = backend.preprocessor(spec) if isinstance(backend, DevicePreparing) else None
+        preprocessor: FramePreparer = on_cpu if on_device is None else on_device
         postprocessor = Postprocessor(manifest, score, nms_iou, outputs=backend.outputs)
         model = LoadedModel(package, backend, preprocessor, postprocessor)
         tensor = preprocessor.allocate(1)
-        # Loading has warmed up graphs of a fixed size, and a first run of TensorRT may take many minutes.
-        deadline = None if backend.facts.effective == "tensorrt" else PROVING_TIMEOUT_S
-        backend.infer(model.feeds(np.ascontiguousarray(tensor), 1), deadline)
+        empty = np.full((spec.height, spec.width, 3), spec.pad_value, np.uint8)
+        preprocessor.fill(empty, tensor, 0, None)
+        backend.infer(model.feeds(tensor, 1), PROVING_TIMEOUT_S)
     except BaseException:
         backend.close()
         raise

@@ -27,14 +27,32 @@ _LOST: Final = 0.25
 
 def golden_problems(subject: Subject) -> Iterator[Problem]:
     """Every difference from the package's golden vectors."""
+    precision = _PRECISIONS[subject.manifest.quantisation]
     for vector in subject.manifest.golden:
         where = f"golden vector {vector.name}"
         try:
             golden = read_golden(subject.package.file(vector.inputs), subject.package.file(vector.outputs))
             yield from _prepared(subject, golden, where)
-            yield from _computed(subject, vector, golden, where)
+            yield from _computed(subject, vector, golden, where, precision)
         except EdgeRuntimeError as error:
             yield Problem("golden-unusable", f"{where}: {error}")
+
+
+def computed_problems(subject: Subject, precision: Precision) -> Iterator[Problem]:
+    """Every difference from the package's golden vectors in what a backend computes from the recorded tensors.
+
+    Args:
+        subject: the package on that backend.
+        precision: in which it computes, which may be less than that of the weights.
+
+    Raises:
+        BackendError: a run failed.
+        PackageError: a vector cannot be read.
+        DecodeError: the outputs do not have the layout of the manifest's head.
+    """
+    for vector in subject.manifest.golden:
+        golden = read_golden(subject.package.file(vector.inputs), subject.package.file(vector.outputs))
+        yield from _computed(subject, vector, golden, f"golden vector {vector.name}", precision)
 
 
 def _prepared(subject: Subject, golden: Golden, where: str) -> Iterator[Problem]:
@@ -57,7 +75,9 @@ def _prepared(subject: Subject, golden: Golden, where: str) -> Iterator[Problem]
         yield Problem("preprocessing-differs", f"{where}: the picture becomes another tensor: {what}")
 
 
-def _computed(subject: Subject, vector: GoldenVector, golden: Golden, where: str) -> Iterator[Problem]:
+def _computed(
+    subject: Subject, vector: GoldenVector, golden: Golden, where: str, precision: Precision
+) -> Iterator[Problem]:
     """Does this machine compute the recorded outputs from the recorded tensor, and find the same in them?"""
     outputs = subject.run(golden.inputs)
     problems = list(nonfinite_outputs(outputs, vector.name))
@@ -68,14 +88,13 @@ def _computed(subject: Subject, vector: GoldenVector, golden: Golden, where: str
     ]
     # Finished rows of nearly equal scores may swap places: there only the detections are compared.
     if not problems and subject.manifest.head.nms == "outside":
-        problems += _values(subject, vector, golden, outputs, where)
-    yield from problems or _found(subject, golden, outputs, where)
+        problems += _values(vector, golden, outputs, where, precision)
+    yield from problems or _found(subject, golden, outputs, where, precision)
 
 
 def _values(
-    subject: Subject, vector: GoldenVector, golden: Golden, outputs: Mapping[str, Tensor], where: str
+    vector: GoldenVector, golden: Golden, outputs: Mapping[str, Tensor], where: str, precision: Precision
 ) -> Iterator[Problem]:
-    precision = _PRECISIONS[subject.manifest.quantisation]
     atol, rtol = vector.atol.get(precision), vector.rtol.get(precision)
     if atol is None or rtol is None:
         yield Problem("no-tolerance", f"{where}: there is no tolerance for {precision}", "warning")
@@ -93,11 +112,13 @@ def _values(
             )
 
 
-def _found(subject: Subject, golden: Golden, outputs: Mapping[str, Tensor], where: str) -> Iterator[Problem]:
+def _found(
+    subject: Subject, golden: Golden, outputs: Mapping[str, Tensor], where: str, precision: Precision
+) -> Iterator[Problem]:
     recorded = golden.detections
     if recorded is None or golden.picture is None or not len(recorded):
         return
-    tolerance = TOLERANCES[_PRECISIONS[subject.manifest.quantisation]]
+    tolerance = TOLERANCES[precision]
     _, geometry = subject.prepare(golden.picture)
     score = max(subject.manifest.thresholds.score - tolerance.score, 0.0)
     live = subject.read(outputs, geometry, score)

@@ -76,15 +76,17 @@ class Supply:
 class Accelerator:
     """Returns its input; each run takes what `duration_s` says, or fails as `fault` says."""
 
-    def __init__(self, *, concurrent: bool = True, duration_s: Callable[[int], float] | None = None) -> None:
+    def __init__(
+        self, *, in_flight: int | None = None, duration_s: Callable[[int], float] | None = None
+    ) -> None:
         self.inputs = (TensorSpec("images", np.dtype(np.float32), (None, 3, SIDE, SIDE)),)
         self.outputs = self.inputs
         self.facts = BackendFacts("simulated", "1", ("cpu",), "cpu")
-        self.concurrent = concurrent
+        self.in_flight = in_flight
         self.fault: Callable[[int], BaseException | None] = lambda run: None
         self.runs = 0
         self.batches: list[int] = []
-        self.in_flight = 0
+        self.running = 0
         self.most_in_flight = 0
         self._duration_s = duration_s or (lambda run: 0.0)
         self._lock = threading.Lock()
@@ -94,8 +96,8 @@ class Accelerator:
         with self._lock:
             run = self.runs
             self.runs += 1
-            self.in_flight += 1
-            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+            self.running += 1
+            self.most_in_flight = max(self.most_in_flight, self.running)
             self.batches.append(len(images))
         try:
             duration = self._duration_s(run)
@@ -109,7 +111,7 @@ class Accelerator:
             return [images.copy()]
         finally:
             with self._lock:
-                self.in_flight -= 1
+                self.running -= 1
 
     def close(self) -> None:
         return

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import yaml
@@ -21,9 +21,8 @@ from edge_runtime.health import HealthReader
 from edge_runtime.node.camera import EventSink
 from edge_runtime.node.models import ReadyModel, load_models
 from edge_runtime.node.node import Node
-from edge_runtime.perception.backends import Backend, Tensor
+from edge_runtime.perception.backends import Backend, FramePreparer, Tensor
 from edge_runtime.perception.letterbox import Letterbox
-from edge_runtime.perception.preprocess import Preprocessor
 from edge_runtime.sources import Image
 from edge_runtime.telemetry.metrics import Metrics
 
@@ -41,7 +40,7 @@ class Faulty:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.inputs, self.outputs = backend.inputs, backend.outputs
-        self.facts, self.concurrent = backend.facts, backend.concurrent
+        self.facts, self.in_flight = backend.facts, backend.in_flight
         self.slow_s, self.nan, self.inferences = 0.0, False, 0
         self._blocked = False
         self._reading, self._writing = os.pipe()
@@ -73,7 +72,7 @@ class Faulty:
 class StuckPreprocessor:
     """A real preprocessor that can be told to hang."""
 
-    def __init__(self, preprocessor: Preprocessor) -> None:
+    def __init__(self, preprocessor: FramePreparer) -> None:
         self._preprocessor = preprocessor
         self.free = threading.Event()
         self.free.set()
@@ -126,7 +125,7 @@ class Watched:
                 model=replace(
                     ready.model,
                     backend=self.faulty[name],
-                    preprocessor=cast("Preprocessor", self.preparing[name]),
+                    preprocessor=self.preparing[name],
                 ),
             )
             for name, ready in models.items()

@@ -1,7 +1,7 @@
 """Inference backends behind one seam.
 
-`load_backend` is the only door. The native TensorRT backend joins here as a second class behind the same
-`Backend` protocol, chosen by the weights' format.
+`load_backend` opens an ONNX file with ONNX Runtime. An engine is opened by `backends.tensorrt.TensorRtBackend`,
+behind the same `Backend` protocol; which of the two runs a model is decided in the room `engines`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,8 @@ from edge_runtime.perception.backends.base import (
     PROVING_TIMEOUT_S,
     Backend,
     BackendFacts,
+    DevicePreparing,
+    FramePreparer,
     InferenceTimeout,
     Tensor,
     TensorSpec,
@@ -31,7 +33,7 @@ def load_backend(
 
     Args:
         weights: an ONNX file.
-        providers: `cpu`, `cuda`, `tensorrt` in order of preference.
+        providers: `cpu`, `cuda` in order of preference.
         require_gpu: refuse to run on the CPU.
         threads: intra-op threads of one run.
         spinning: let idle intra-op threads spin.
@@ -56,6 +58,8 @@ __all__ = [
     "PROVING_TIMEOUT_S",
     "Backend",
     "BackendFacts",
+    "DevicePreparing",
+    "FramePreparer",
     "InferenceTimeout",
     "OnnxRuntimeBackend",
     "Tensor",

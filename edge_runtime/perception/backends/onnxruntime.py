@@ -27,7 +27,6 @@ from edge_runtime.perception.backends.base import (
 PROVIDERS: Final[dict[str, str]] = {
     "cpu": "CPUExecutionProvider",
     "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
 }
 
 _DTYPES: Final[dict[str, str]] = {
@@ -47,9 +46,6 @@ _ORT_FATAL_ONLY = 4
 
 _LARGEST_WARM_UP: Final = 1 << 28
 """Elements of one input: a gigabyte of float32, 100 times what a detector takes. More is a wrong declaration."""
-
-_ENGINE_TIMEOUT_S: Final = 1800.0
-"""TensorRT builds its engine in the first run, which takes many minutes on a small device."""
 
 
 def _import_onnxruntime() -> Any:
@@ -150,10 +146,10 @@ class OnnxRuntimeBackend:
             degraded=degraded,
             threads=threads,
         )
-        self.concurrent = effective == "cpu"
+        self.in_flight: int | None = None if effective == "cpu" else 1
         feeds = warm_up if warm_up is not None else self._zero_feeds()
         if feeds is not None:
-            self.infer(feeds, _ENGINE_TIMEOUT_S if effective == "tensorrt" else PROVING_TIMEOUT_S)
+            self.infer(feeds, PROVING_TIMEOUT_S)
 
     @staticmethod
     def _usable(ort: Any, requested: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -1,6 +1,11 @@
 """The loop that overlaps decoding, preprocessing, inference and evaluation."""
 
-from edge_runtime.perception.pipeline.execution import Execution, choose_execution, usable_cores
+from edge_runtime.perception.pipeline.execution import (
+    Execution,
+    choose_execution,
+    fewest_in_flight,
+    usable_cores,
+)
 from edge_runtime.perception.pipeline.lane import Lane
 from edge_runtime.perception.pipeline.loop import TICK_S, Consumer, Pipeline
 from edge_runtime.perception.pipeline.outcome import Evaluated, NotEvaluated, Outcome, Unseen
@@ -23,5 +28,6 @@ __all__ = [
     "UnderWay",
     "Unseen",
     "choose_execution",
+    "fewest_in_flight",
     "usable_cores",
 ]

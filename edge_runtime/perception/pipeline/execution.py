@@ -1,8 +1,11 @@
 """How a model is run on this machine: how many runs at once, with how many threads each."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from edge_runtime.perception.backends import Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,11 @@ class Execution:
 def usable_cores() -> int:
     """Cores that this process may run on, not those of the machine."""
     return len(os.sched_getaffinity(0))
+
+
+def fewest_in_flight(wanted: int, backends: Iterable[Backend]) -> int:
+    """How many runs at once every one of `backends` allows, at most `wanted`."""
+    return min([wanted, *(backend.in_flight for backend in backends if backend.in_flight is not None)])
 
 
 def choose_execution(

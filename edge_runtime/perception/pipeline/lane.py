@@ -16,6 +16,7 @@ from edge_runtime.errors import BackendError
 from edge_runtime.perception.backends import InferenceTimeout
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline.batch import Batch, LaneModel
+from edge_runtime.perception.pipeline.execution import fewest_in_flight
 from edge_runtime.perception.pipeline.outcome import Unseen
 from edge_runtime.perception.pipeline.planner import BatchPlanner, Waiting
 from edge_runtime.perception.pipeline.results import Completed, InOrder
@@ -47,7 +48,7 @@ class Lane:
         name: of the model in the configuration.
         model: loaded, warmed up.
         sources: the cameras, not started.
-        workers: inferences in flight; 1 where the backend is not concurrent.
+        workers: inferences in flight; fewer where a backend allows no more.
         batch: largest batch to form; limited by the package.
         timeout_s: one inference may take this long.
         deliver: called in order with each completed batch, from the lane's threads, one at a time.
@@ -86,7 +87,7 @@ class Lane:
         self._preparing = 0
         self._sources = tuple(sources)
         self._max_age = {source.runner.name: source.max_age_ns for source in self._sources}
-        self._workers = workers if all(each.model.backend.concurrent for each in self._models) else 1
+        self._workers = fewest_in_flight(workers, (each.model.backend for each in self._models))
         self._capacity = self._models[0].capacity
         self._timeout_s = timeout_s
         self._deliver = deliver

@@ -84,8 +84,8 @@ def test_parallel_runs_finish_out_of_order_and_leave_in_order() -> None:
     assert accelerator.most_in_flight == 3
 
 
-def test_a_backend_that_is_not_concurrent_gets_one_run_at_a_time() -> None:
-    accelerator = rig.Accelerator(concurrent=False, duration_s=lambda run: 0.002)
+def test_a_backend_that_allows_one_run_at_a_time_gets_no_more() -> None:
+    accelerator = rig.Accelerator(in_flight=1, duration_s=lambda run: 0.002)
     run = Run(rig.SimulatedModel(accelerator), [LaneSource(recording("a", 10), None)], workers=4)
     run.go()
     assert run.lane.workers == 1
@@ -345,8 +345,8 @@ def test_a_smaller_model_takes_over_between_batches_and_no_frame_is_lost(workers
     assert max(small.batches) <= 2
 
 
-def test_a_variant_that_is_not_concurrent_makes_the_lane_so() -> None:
-    small = rig.SimulatedModel(rig.Accelerator(concurrent=False))
+def test_a_variant_that_allows_one_run_at_a_time_holds_the_lane_to_it() -> None:
+    small = rig.SimulatedModel(rig.Accelerator(in_flight=1))
     model = rig.SimulatedModel(rig.Accelerator())
     run = Run(model, [LaneSource(recording("a", 1), None)], workers=4, variants=(small,))
     assert run.lane.workers == 1
