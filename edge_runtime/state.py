@@ -9,6 +9,7 @@ STATE/run/guard.sock       where people and adapters speak to the guard
 STATE/run/motion.sock      where commands for motion come to the motion gate
 STATE/run/adapters.sock    where a robot's adapters report pose, map and batteries
 STATE/evidence/            crops that wait for a person or an upload, named by their SHA-256
+STATE/engines/             engines that TensorRT built here, with what is known of them
 STATE/policy.yaml          the policy, where the configuration names no other
 ```
 """
@@ -101,6 +102,11 @@ class StateDirectory:
         return self.path / "evidence"
 
     @property
+    def engines(self) -> Path:
+        """Folder of engines that TensorRT built."""
+        return self.path / "engines"
+
+    @property
     def policy(self) -> Path:
         """The policy's default place."""
         return self.path / "policy.yaml"
@@ -127,7 +133,7 @@ class StateDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._require_own(self.path)
-            for folder in (self.identity, self.outbox, self.guard, self.run, self.evidence):
+            for folder in (self.identity, self.outbox, self.guard, self.run, self.evidence, self.engines):
                 folder.mkdir(mode=0o700, exist_ok=True)
                 self._require_own(folder)
                 if folder.stat().st_mode & 0o077:

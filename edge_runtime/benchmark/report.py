@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edge_runtime.benchmark.bare import BareLoop, BareOptions
+from edge_runtime.benchmark.bare import BackendLoop, BareLoop, BareOptions, Loop
 from edge_runtime.benchmark.pairs import PairedRatio, measure_pairs, timed
 from edge_runtime.benchmark.recordings import only_model
 from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.config import LoadedConfig
+from edge_runtime.engines.opening import TENSORRT
 from edge_runtime.errors import SourceError
 from edge_runtime.node.models import ReadyModel, load_models
 from edge_runtime.node.node import Node
 from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline import StageSummary, StageTimes, choose_execution, usable_cores
+from edge_runtime.perception.preprocess import Preprocessor
 from edge_runtime.sources import open_source
 
 _FEEDS = 8
@@ -99,14 +101,11 @@ def run_benchmark(
         models["throughput"] = load_models(throughput)
         model = models["latency"][name].model
         feeds = _feeds(loaded, model, clock)
-        loops = _bare_loops(loaded, name, model, feeds)
+        loops, equal = _bare_loops(loaded, name, models["latency"][name], feeds)
         frames = _frames_per_pass(clock, loops[0], seconds)
         progress("bare loops")
         bare_fps = _bare_fps(clock, loops, frames)
-        best = max(loops, key=lambda loop: bare_fps[loop.options.name])
-        equal = next(
-            loop for loop in loops if loop.options == _options(models["latency"][name], loaded, name)
-        )
+        best = max(loops, key=lambda loop: bare_fps[loop.name])
         plan = _Plan(frames, pairs, clock, progress)
         reports = {
             "latency": _mode(latency, models["latency"], name, equal, plan),
@@ -140,8 +139,12 @@ def _options(ready: ReadyModel, loaded: LoadedConfig, name: str) -> BareOptions:
 
 
 def _bare_loops(
-    loaded: LoadedConfig, name: str, model: LoadedModel, feeds: Sequence[Mapping[str, Tensor]]
-) -> list[BareLoop]:
+    loaded: LoadedConfig, name: str, ready: ReadyModel, feeds: Sequence[Mapping[str, Tensor]]
+) -> tuple[Sequence[Loop], Loop]:
+    """The reference loops, and the one of them whose options are those of the runtime in latency mode."""
+    if ready.model.backend.facts.effective == TENSORRT:
+        alone = BackendLoop(ready.model.backend, feeds)
+        return (alone,), alone
     settings = loaded.config.models[name]
     cores = usable_cores()
     equal = choose_execution("latency", settings.threads, every_frame=True, cores=cores)
@@ -152,7 +155,9 @@ def _bare_loops(
         BareOptions(equal.threads, spinning=settings.spinning),
     }
     ordered = sorted(options, key=lambda option: (option.threads, option.spinning))
-    return [BareLoop(model.package.weights, option, feeds, settings.providers) for option in ordered]
+    providers = tuple(provider for provider in settings.providers if provider != TENSORRT) or ("cpu",)
+    loops = [BareLoop(ready.model.package.weights, option, feeds, providers) for option in ordered]
+    return loops, next(loop for loop in loops if loop.options == _options(ready, loaded, name))
 
 
 def _feeds(loaded: LoadedConfig, model: LoadedModel, clock: Clock) -> list[Mapping[str, Tensor]]:
@@ -161,6 +166,7 @@ def _feeds(loaded: LoadedConfig, model: LoadedModel, clock: Clock) -> list[Mappi
     runner = open_source(name, camera.source, masks=camera.masks, base=loaded.base, clock=clock)
     runner.start()
     feeds: list[Mapping[str, Tensor]] = []
+    preprocessor = Preprocessor(model.manifest.input)  # by the CPU: a bare loop is given what is ready
     deadline = time.monotonic() + _FIRST_FRAME_TIMEOUT_S
     try:
         for index in itertools.count():
@@ -171,8 +177,8 @@ def _feeds(loaded: LoadedConfig, model: LoadedModel, clock: Clock) -> list[Mappi
             if frame is None or len(feeds) == _FEEDS:
                 break
             if index % _FEED_STRIDE == 0:
-                tensor = model.preprocessor.allocate(1)
-                model.preprocessor.fill(frame.image, tensor, 0, None)
+                tensor = preprocessor.allocate(1)
+                preprocessor.fill(frame.image, tensor, 0, None)
                 feeds.append(model.feeds(tensor, 1))
     finally:
         runner.stop(5.0)
@@ -181,17 +187,17 @@ def _feeds(loaded: LoadedConfig, model: LoadedModel, clock: Clock) -> list[Mappi
     return feeds
 
 
-def _frames_per_pass(clock: Clock, loop: BareLoop, seconds: float) -> int:
+def _frames_per_pass(clock: Clock, loop: Loop, seconds: float) -> int:
     loop.run(2)
     rate = timed(clock, lambda: loop.run(6)).fps
     return int(np.clip(rate * seconds, 16, 5000))
 
 
-def _bare_fps(clock: Clock, loops: Sequence[BareLoop], frames: int) -> dict[str, float]:
-    rates: dict[str, list[float]] = {loop.options.name: [] for loop in loops}
+def _bare_fps(clock: Clock, loops: Sequence[Loop], frames: int) -> dict[str, float]:
+    rates: dict[str, list[float]] = {loop.name: [] for loop in loops}
     for _ in range(_BARE_ROUNDS):
         for loop in loops:
-            rates[loop.options.name].append(timed(clock, lambda loop=loop: loop.run(frames)).fps)  # type: ignore[misc]
+            rates[loop.name].append(timed(clock, lambda loop=loop: loop.run(frames)).fps)  # type: ignore[misc]
     return {name: statistics.median(values) for name, values in rates.items()}
 
 
@@ -199,7 +205,7 @@ def _mode(
     loaded: LoadedConfig,
     models: Mapping[str, ReadyModel],
     name: str,
-    reference: BareLoop,
+    reference: Loop,
     plan: _Plan,
 ) -> ModeReport:
     execution = models[name].execution
@@ -227,4 +233,4 @@ def _mode(
     words = f"{runs} at a time, {threads} each"
     stages = times.summary()
     busy = stages["infer"].total_ms / 1e3 / seconds / execution.workers if "infer" in stages else 0.0
-    return ModeReport(words, reference.options.name, ratio, stages, busy)
+    return ModeReport(words, reference.name, ratio, stages, busy)

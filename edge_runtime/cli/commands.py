@@ -69,13 +69,34 @@ COMMANDS: tuple[CommandRow, ...] = (
         "model",
         "edge_runtime.cli.model",
         "app",
-        "Import, fetch, inspect and check model packages.",
+        "Import, fetch, inspect, check and quantise model packages.",
         {
             "import": {0: "written", 1: "refused; the reason is one sentence on stderr"},
             "check": {0: "fit", 1: "unfit; every problem is printed"},
             "inspect": DONE_OR_FAILED,
             "pack": DONE_OR_FAILED,
             "fetch": {0: "the weights are there and match their digest", 1: "not obtained, or another file"},
+            "quantize": {0: "written", 1: "refused; both figures are printed and nothing is written"},
+        },
+    ),
+    CommandRow(
+        "engine",
+        "edge_runtime.cli.engine",
+        "app",
+        "Build TensorRT engines, list, inspect, verify and prune them.",
+        {
+            "build": {
+                0: "every engine is there, loaded and proved",
+                1: "one could not be built, loaded or proved; the reason is on stderr",
+                2: "the target cannot be used as named, or TensorRT is not installed; nothing was done",
+            },
+            "list": {0: "printed, also where nothing is stored"},
+            "inspect": {0: "printed", 1: "no engine has this key"},
+            "verify": {0: "all are sound", 1: "one is not, or no engine has this key"},
+            "prune": {
+                0: "done, also where nothing had to go",
+                1: "nothing was removed; the reason is on stderr",
+            },
         },
     ),
     CommandRow(
@@ -180,6 +201,19 @@ COMMANDS: tuple[CommandRow, ...] = (
                 0: "at least one line was understood; refused ones are counted on stderr",
                 1: "the file cannot be read, or no line was understood",
             },
+        },
+    ),
+    CommandRow(
+        "doctor",
+        "edge_runtime.cli.doctor",
+        "doctor",
+        "Say what this machine has for running models, and what it lacks.",
+        {
+            "": {
+                0: "all that is needed is there; notes and warnings are printed",
+                1: "something is missing that the configuration needs, or without one, no model could run",
+                2: "the command line, the configuration or the file of facts cannot be used as named",
+            }
         },
     ),
     CommandRow(

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edge_runtime.cli.state_option import State
+
 if TYPE_CHECKING:
     from edge_runtime.authoring.evaluate import EvaluationReport
+    from edge_runtime.engines.source import EngineSource
     from edge_runtime.packages.manifest import AccuracyFloor
 
 
@@ -47,6 +50,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="cpu, cuda, tensorrt, in order of preference.", show_default="cpu"),
     ] = None,
+    state: State = None,
 ) -> None:
     """Measure a model package on a COCO-format set.
 
@@ -59,11 +63,11 @@ def evaluate(
     from edge_runtime.authoring.coco import read_coco
     from edge_runtime.authoring.evaluate import evaluate_package, shortfall
     from edge_runtime.authoring.evaluate import record as write_record
-    from edge_runtime.cli.report import write_json
+    from edge_runtime.cli.report import say, write_json
+    from edge_runtime.engines.opening import PROVIDERS, ModelOptions, open_model
     from edge_runtime.errors import ConfigError, PackageError
     from edge_runtime.packages import open_package
     from edge_runtime.packages.manifest import AccuracyFloor
-    from edge_runtime.perception.backends import PROVIDERS, load_backend
     from edge_runtime.perception.pipeline import usable_cores
 
     require_evaluator()
@@ -77,7 +81,11 @@ def evaluate(
     truth = read_coco(annotations)
     package = open_package(directory)
     cv2.setNumThreads(1)
-    backend = load_backend(package.weights, providers=tuple(provider or ("cpu",)), threads=usable_cores())
+    options = ModelOptions(tuple(provider or ("cpu",)), threads=usable_cores())
+    opened = open_model(package, options, _engines(state), name=package.manifest.name, holds=False)
+    backend = opened.model.backend
+    if backend.facts.degraded is not None:
+        say(f"warning: {backend.facts.degraded}")
     try:
         with _progress(len(truth.images)) as advance:
             report = evaluate_package(
@@ -106,6 +114,15 @@ def evaluate(
         _print(report)
     if low:
         raise PackageError(f"{package.manifest.name}: {low}")
+
+
+def _engines(state: Path | None) -> "EngineSource":
+    """Where an engine comes from; nothing is made before one is built."""
+    from edge_runtime.engines.source import EngineSource
+    from edge_runtime.engines.store import EngineStore
+    from edge_runtime.state import StateDirectory
+
+    return EngineSource(EngineStore(StateDirectory.find(state).engines))
 
 
 def _names(given: list[str] | None) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ from edge_runtime.errors import ConfigError, EdgeRuntimeError
 
 if TYPE_CHECKING:
     from edge_runtime.annotation import Recorder, RecorderStatus
+    from edge_runtime.cli.stopper import Stopper
     from edge_runtime.config import LoadedConfig
+    from edge_runtime.engines.source import EngineSource
     from edge_runtime.guard.page import SlotWriter
     from edge_runtime.node.camera import EventSink
     from edge_runtime.node.delivery import Delivery
@@ -158,10 +160,12 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
             stack.callback(sink.close)
         numbers = stack.enter_context(_serving(wishes.metrics, loaded.digest))
         loaded.refuse(manifest_problems(loaded, readable_manifests(loaded)[0]))
-        models = load_models(loaded)
+        models = load_models(loaded, _engines(loaded, wishes.state, beats, stopper))
         for ready in models.values():
             stack.callback(ready.close)
         _warn(loaded, models)
+        if numbers is not None:
+            _show_models(numbers, models)
         recorders = _recorders(loaded, models, wishes.annotate, wishes.sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
@@ -204,6 +208,28 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
+
+
+def _engines(
+    loaded: "LoadedConfig", state: Path | None, beats: "SlotWriter | None", stopper: "Stopper"
+) -> "EngineSource":
+    """Where TensorRT's engines come from; a build tells the log, and the guard that the start gets on."""
+    from edge_runtime.node.engines import engine_source, told
+
+    progress = told((lambda _stage: None) if beats is None else beats.starting)
+    return engine_source(loaded, state, progress, stop=lambda: stopper.asked)
+
+
+def _show_models(numbers: "Metrics", models: "Mapping[str, ReadyModel]") -> None:
+    """What runs each model, and what it took to get there."""
+    for name, ready in models.items():
+        facts = ready.model.backend.facts
+        numbers.model(
+            name, f"{facts.backend} {facts.version}", facts.effective, degraded=facts.degraded is not None
+        )
+        for opening in ready.openings:
+            supply = opening.tensorrt.supply
+            numbers.engines(name, built=supply.built, seconds=supply.seconds, quarantined=supply.quarantined)
 
 
 def _settle_in() -> None:
@@ -299,9 +325,17 @@ def _warn(loaded: "LoadedConfig", models: "Mapping[str, ReadyModel]") -> None:
     for warning in loaded.warnings:
         log.warning("configuration", at=warning.path, text=warning.text)
     for name, ready in models.items():
-        degraded = ready.model.backend.facts.degraded
-        if degraded is not None:
-            log.warning("model degraded", model=name, reason=degraded)
+        for model in (ready.model, *ready.variants):
+            facts = model.backend.facts
+            if facts.degraded is not None:
+                log.warning("model degraded", model=name, reason=facts.degraded)
+            if facts.note is not None:
+                log.warning("model", model=name, text=facts.note)
+        for opening in ready.openings:
+            for reason in opening.tensorrt.supply.found_wrong:
+                log.warning("engine taken out of use", model=name, reason=reason)
+            for text in opening.tensorrt.warnings:
+                log.warning("model memory", model=name, text=text)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from edge_runtime.cli.status_sources import DeviceStatus
 from edge_runtime.guard.explain import meaning
 from edge_runtime.guard.memory import State
 from edge_runtime.health import HealthSnapshot, screen_lines
+from edge_runtime.node.camera_board import ModelStanding
 from edge_runtime.node.way_out import WayOut, WayState
 from edge_runtime.outbox import OutboxStatus
 from edge_runtime.protocol.operation import CameraHealth
@@ -50,6 +51,7 @@ def status_lines(status: DeviceStatus, option: str = "") -> list[Text]:
     lines += _health(status.health.value) or _none("health", status.health.reason)
     lines += _outbox(status.outbox.value) or _none("queue", status.outbox.reason)
     lines += _cameras(status.cameras.value) or _none("cameras", status.cameras.reason)
+    lines += _models(status.models.value) or _none("models", status.models.reason)
     lines += _way_out(status.way_out.value) or _none("server", status.way_out.reason)
     return lines
 
@@ -209,6 +211,16 @@ def _cameras(cameras: tuple[CameraHealth, ...] | None) -> list[Text]:
         ]
         lines += _row("" if lines else "cameras", words, "" if camera.state == "running" else "yellow")
     more = len(cameras or ()) - _MOST_CAMERAS
+    return [*lines, *_row("", [f"and {more} more"] if more > 0 else [])]
+
+
+def _models(models: tuple[ModelStanding, ...] | None) -> list[Text]:
+    lines: list[Text] = []
+    for model in (models or ())[:_MOST_CAMERAS]:
+        words = [model.name, f"on {model.effective}", model.backend]
+        lines += _row("" if lines else "models", words, "yellow" if model.degraded else "")
+        lines += _row("", [model.degraded] if model.degraded else [], "yellow")
+    more = len(models or ()) - _MOST_CAMERAS
     return [*lines, *_row("", [f"and {more} more"] if more > 0 else [])]
 
 

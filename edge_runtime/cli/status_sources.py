@@ -13,7 +13,7 @@ from edge_runtime.guard.memory import State
 from edge_runtime.guard.permission import LATCH_FILE
 from edge_runtime.health import HealthReader, HealthSnapshot, Reading, read_health
 from edge_runtime.health.reading import unknown
-from edge_runtime.node.camera_board import look_at_board
+from edge_runtime.node.camera_board import ModelStanding, look_at_board, look_at_models
 from edge_runtime.node.way_out import WayOut, WayState, look
 from edge_runtime.node.workers import workers_of
 from edge_runtime.outbox import OutboxClient, OutboxStatus
@@ -36,6 +36,7 @@ class DeviceStatus:
         health: of the machine.
         outbox: how the queue stands.
         cameras: as the process of the cameras last wrote them down.
+        models: likewise, with what really runs each of them.
         way_out: whether events reach the server.
         left: what a guard that does not answer left on the disk, one sentence; empty where one answers.
     """
@@ -44,6 +45,7 @@ class DeviceStatus:
     health: Reading[HealthSnapshot]
     outbox: Reading[OutboxStatus]
     cameras: Reading[tuple[CameraHealth, ...]]
+    models: Reading[tuple[ModelStanding, ...]]
     way_out: Reading[WayOut]
     left: str = ""
 
@@ -62,6 +64,7 @@ class DeviceStatus:
             "health": self.health,
             "outbox": self.outbox,
             "cameras": self.cameras,
+            "models": self.models,
             "way_out": self.way_out,
         }
         return {
@@ -71,6 +74,9 @@ class DeviceStatus:
             "cameras": None
             if self.cameras.value is None
             else [camera.model_dump(mode="json", exclude={"v"}) for camera in self.cameras.value],
+            "models": None
+            if self.models.value is None
+            else [model.model_dump(mode="json") for model in self.models.value],
             "way_out": None
             if way is None
             else {"state": way.state.value, "why": way.why, "connected": way.connected},
@@ -91,6 +97,7 @@ def gather(state: StateDirectory, clock: Clock) -> DeviceStatus:
         health=_health(state, clock),
         outbox=_outbox(state, guard.value, clock),
         cameras=look_at_board(state, clock),
+        models=look_at_models(state, clock),
         way_out=_way_out(state, guard.value, clock),
         left=left,
     )

@@ -25,6 +25,11 @@ class Stopper(AbstractContextManager["Stopper"]):
         if self._asked:
             request_stop()
 
+    @property
+    def asked(self) -> bool:
+        """Whether a signal has come."""
+        return self._asked
+
     def __enter__(self) -> "Stopper":
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._stop)

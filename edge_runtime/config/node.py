@@ -17,6 +17,7 @@ from edge_runtime.config.base import (
 from edge_runtime.config.camera import CameraConfig, PrivacyMask, TrackingConfig
 from edge_runtime.config.checks import cross_checks
 from edge_runtime.config.delivery import DeliveryConfig
+from edge_runtime.config.engines import EnginesConfig, TensorRtConfig
 from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.output import EventsConfig, EvidenceConfig
 from edge_runtime.config.problem import format_location
@@ -26,6 +27,7 @@ __all__ = [
     "DeliveryConfig",
     "DeviceConfig",
     "DeviceProfile",
+    "EnginesConfig",
     "EventsConfig",
     "EvidenceConfig",
     "GuardConfig",
@@ -33,6 +35,7 @@ __all__ = [
     "ModelConfig",
     "NodeConfig",
     "PrivacyMask",
+    "TensorRtConfig",
     "TrackingConfig",
 ]
 
@@ -42,7 +45,8 @@ class ModelConfig(ConfigModel):
 
     Attributes:
         package: folder or archive, relative to the configuration file.
-        providers: execution providers in order of preference; the effective one is asserted after a warm-up.
+        providers: what runs the model, in order of preference: `tensorrt` by an engine that is built for this
+            device, `cuda` and `cpu` by ONNX Runtime. The one that really runs it is asserted after a warm-up.
         require_gpu: refuse to run on the CPU instead of running degraded.
         threads: intra-op threads of one session; 0 lets the runtime choose by mode and cores.
         spinning: let idle intra-op threads spin; off where several sessions share cores.
@@ -53,6 +57,7 @@ class ModelConfig(ConfigModel):
         timeout: one inference may take this long; later it is cancelled and counted as a failure.
         max_age_days: warn when the package was released longer ago than this.
         accept_licences: SPDX ids beyond the permissive ones that a person has accepted.
+        tensorrt: how TensorRT runs it.
     """
 
     package: Text
@@ -67,6 +72,7 @@ class ModelConfig(ConfigModel):
     timeout: PositiveSeconds = 10.0
     max_age_days: Annotated[Integer, Field(ge=1)] | None = None
     accept_licences: tuple[Text, ...] = ()
+    tensorrt: TensorRtConfig = TensorRtConfig()
 
 
 class DeviceProfile(ConfigModel):
@@ -123,6 +129,7 @@ class NodeConfig(ConfigModel):
         evidence: the ring of crops on disk; rules with `evidence: true` need it.
         delivery: how events leave the device; without it they stay.
         guard: what holds the permission to move and watches the device's processes.
+        engines: TensorRT engines; they are built and kept where a model has `tensorrt` among its providers.
         logging: logs on stderr.
     """
 
@@ -134,6 +141,7 @@ class NodeConfig(ConfigModel):
     evidence: EvidenceConfig | None = None
     delivery: DeliveryConfig | None = None
     guard: GuardConfig | None = None
+    engines: EnginesConfig = EnginesConfig()
     logging: LoggingConfig = LoggingConfig()
 
     @property

@@ -84,7 +84,8 @@ class ConfiguredRedactor:
 def open_redactor(loaded: LoadedConfig) -> OpenRedactor:
     """The redactor of the configuration's `delivery` section.
 
-    A model of its own is loaded even where a camera uses the same package: the gate never waits for a lane.
+    A model of its own is loaded even where a camera uses the same package: the gate never waits for a lane. ONNX
+    Runtime runs it: a crop now and then is worth no engine.
 
     Raises:
         PackageError: the package does not open, or its licence was not accepted.
@@ -109,8 +110,8 @@ def _open_regions(loaded: LoadedConfig, settings: RegionsRedaction) -> OpenRedac
     wanted = [index for index, label in enumerate(known) if not settings.labels or label in settings.labels]
     backend = load_backend(
         package.weights,
-        providers=model.providers,
-        require_gpu=model.require_gpu,
+        providers=tuple(provider for provider in model.providers if provider != "tensorrt") or ("cpu",),
+        require_gpu=model.require_gpu and "cuda" in model.providers,
         threads=max(1, model.threads),
     )
     try:

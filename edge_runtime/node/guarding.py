@@ -15,7 +15,7 @@ from edge_runtime.clock import NS_PER_MS
 from edge_runtime.config import LoadedConfig, load_config
 from edge_runtime.config.body_file import read_body_file
 from edge_runtime.config.checks import Finding
-from edge_runtime.config.node import CameraConfig
+from edge_runtime.config.node import CameraConfig, NodeConfig
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard import refusals
 from edge_runtime.guard.conditions import FROM_LATENESS, Condition, conditions_in
@@ -38,6 +38,7 @@ _SECOND = 1000
 _WINDOW_MS = 600 * _SECOND
 _BACKOFF_MS = 30 * _SECOND
 _RESTARTS = 5
+_LONGEST_START_MS = 6 * 3600 * _SECOND
 
 
 def compile_settings(
@@ -245,7 +246,7 @@ def _monitor_row(loaded: LoadedConfig, state: StateDirectory) -> dict[str, objec
 
 
 def _perception_row(loaded: LoadedConfig, arguments: Sequence[str], *, finite: bool) -> dict[str, object]:
-    return _row(
+    row = _row(
         PERCEPTION,
         _python("edge_runtime.cli.main", *arguments),
         start_ms=180 * _SECOND,
@@ -253,6 +254,21 @@ def _perception_row(loaded: LoadedConfig, arguments: Sequence[str], *, finite: b
         stop_ms=30 * _SECOND,
         ends="always" if finite else "done",
     )
+    building_ms = engines_longest_ms(loaded.config)
+    if not building_ms:
+        return row
+    # Each sign of progress begins the time anew; one long step of TensorRT must fit into it.
+    start_ms = 600 * _SECOND
+    return row | {"start_ms": start_ms, "start_longest_ms": min(building_ms + start_ms, _LONGEST_START_MS)}
+
+
+def engines_longest_ms(config: NodeConfig) -> int:
+    """How long building the engines of all models may take at a start; 0 where no model has `tensorrt`."""
+    used = {camera.model for camera in config.cameras.values()}
+    used |= {name for names in config.guarding.governor.variants.values() for name in names}
+    wanting = [name for name in used if "tensorrt" in config.models[name].providers]
+    # twice: one that turns out to be damaged is built once more
+    return int(len(wanting) * 2 * config.engines.build_budget * _SECOND)
 
 
 def _motion_gate_row(settings: dict[str, Any]) -> dict[str, object]:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.governor import GovernorConfig
 from edge_runtime.config.node import CameraConfig, NodeConfig
+from edge_runtime.engines.opening import OpenedModel, OpeningReport, open_model
+from edge_runtime.engines.source import EngineSource
+from edge_runtime.node.engines import engine_source, model_options
 from edge_runtime.packages import open_package, require_licence
-from edge_runtime.perception.model import LoadedModel, load_model
+from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline import Execution, choose_execution, usable_cores
 
 
@@ -18,12 +21,14 @@ class ReadyModel:
     Attributes:
         score: at which its detections count, as configured or as the package says.
         variants: smaller models that take its place while the device is hot, the largest first.
+        openings: what it took to open the model and each of its variants.
     """
 
     model: LoadedModel
     execution: Execution
     score: float
     variants: tuple[LoadedModel, ...] = ()
+    openings: tuple[OpeningReport, ...] = ()
 
     def close(self) -> None:
         """Free all of it."""
@@ -62,21 +67,23 @@ def lowest_score(config: NodeConfig, name: str, deployed: float) -> float:
     return min([deployed, *lows])
 
 
-def load_models(loaded: LoadedConfig) -> Mapping[str, ReadyModel]:
-    """Load every model that a camera uses.
+def load_models(loaded: LoadedConfig, engines: EngineSource | None = None) -> Mapping[str, ReadyModel]:
+    """Load every model that a camera uses, with the first of its providers that runs it.
 
     Args:
         loaded: the configuration; its weights must be there, nothing is fetched.
+        engines: where engines come from; without it the configuration's own place.
 
     Raises:
         PackageError: a package does not open, or its licence was not accepted.
         BackendError: a model does not load or run as asked.
     """
+    source = engines or engine_source(loaded)
     used = {camera.model for camera in loaded.config.cameras.values()}
     ready: dict[str, ReadyModel] = {}
     try:
         for name in sorted(used):
-            ready[name] = _load(loaded, name)
+            ready[name] = _load(loaded, name, source)
     except BaseException:
         for opened in ready.values():
             opened.close()
@@ -84,37 +91,41 @@ def load_models(loaded: LoadedConfig) -> Mapping[str, ReadyModel]:
     return ready
 
 
-def _load(loaded: LoadedConfig, name: str) -> ReadyModel:
+def _load(loaded: LoadedConfig, name: str, source: EngineSource) -> ReadyModel:
     config, settings = loaded.config, loaded.config.models[name]
     governor = governor_of(config)
     execution = execution_of(config, name)
-    opened: list[LoadedModel] = []
+    opened: list[OpenedModel] = []
     try:
         # one after the other: what was opened is in the list when the next one fails
         for place in (name, *(() if governor is None else governor.variants.get(name, ()))):
-            opened += [_open(loaded, name, place, execution)]
+            opened += [_open(loaded, name, place, execution, source)]
     except BaseException:
-        for model in opened:
-            model.close()
+        for each in opened:
+            each.model.close()
         raise
-    deployed = opened[0].manifest.thresholds.score if settings.score is None else settings.score
-    if not all(model.backend.concurrent for model in opened):
-        execution = replace(execution, workers=1)
-    return ReadyModel(opened[0], execution, deployed, tuple(opened[1:]))
+    models = [each.model for each in opened]
+    deployed = models[0].manifest.thresholds.score if settings.score is None else settings.score
+    limits = [model.backend.in_flight for model in models if model.backend.in_flight is not None]
+    if limits and execution.mode == "throughput":  # what one GPU takes at a time has nothing to do with cores
+        execution = replace(execution, workers=min(limits))
+    return ReadyModel(
+        models[0], execution, deployed, tuple(models[1:]), tuple(each.report for each in opened)
+    )
 
 
-def _open(loaded: LoadedConfig, name: str, model: str, execution: Execution) -> LoadedModel:
+def _open(
+    loaded: LoadedConfig, name: str, model: str, execution: Execution, source: EngineSource
+) -> OpenedModel:
     """A model in the place of `name`, which is itself or one of its variants."""
     config, settings = loaded.config, loaded.config.models[model]
     package = open_package(loaded.resolve(settings.package))
     require_licence(package.manifest, settings.accept_licences, model=model)
     deployed = package.manifest.thresholds.score if settings.score is None else settings.score
-    return load_model(
-        package,
-        providers=settings.providers,
-        require_gpu=settings.require_gpu,
+    options = model_options(
+        settings,
         threads=execution.threads,
-        spinning=settings.spinning,
         score=lowest_score(config, name, deployed),
-        nms_iou=settings.nms_iou,
+        batch=config.models[name].batch,
     )
+    return open_model(package, options, source, name=model)

@@ -28,7 +28,7 @@ from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.page import SlotWriter
 from edge_runtime.identity import Identity
 from edge_runtime.lifeline import die_with_parent, leave_no_core
-from edge_runtime.node.camera_board import read_board
+from edge_runtime.node.camera_board import degraded_models, read_board
 from edge_runtime.node.line_board import LineBoard
 from edge_runtime.node.places import is_enrolled, policy_path, state_of
 from edge_runtime.outbox import OutboxClient
@@ -128,6 +128,7 @@ def hands(
         cameras=lambda: read_board(state, clock),
         renew=renew,
         line=LineBoard(state, clock).note,
+        degraded=lambda: degraded_models(state, clock),
     )
 
 

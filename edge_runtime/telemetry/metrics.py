@@ -115,6 +115,27 @@ class Metrics:
         self._process_restarts = Gauge(
             "edge_process_restarts", "Starts after the first one", ["process"], registry=registry
         )
+        self._model = Gauge(
+            "edge_model_info", "What runs a model", ["model", "backend", "effective"], registry=registry
+        )
+        self._degraded = Gauge(
+            "edge_model_degraded",
+            "1 while a model does not run on the provider that was asked for first",
+            ["model"],
+            registry=registry,
+        )
+        self._builds = Counter(
+            "edge_engine_builds",
+            "TensorRT engines that were built at the start",
+            ["model"],
+            registry=registry,
+        )
+        self._build_seconds = Counter(
+            "edge_engine_build_seconds", "What building them took", ["model"], registry=registry
+        )
+        self._quarantined = Counter(
+            "edge_engine_quarantined", "Engines that were taken out of use", ["model"], registry=registry
+        )
         self._build = Gauge(
             "edge_build_info", "What runs", ["version", "python", "machine", "config"], registry=registry
         )
@@ -159,6 +180,17 @@ class Metrics:
         self._raise_to(self._decoded.labels(camera), ("decoded", camera), decoded)
         for cause, total in drops.items():
             self._raise_to(self._drops.labels(camera, cause), ("drops", camera, cause), total)
+
+    def model(self, name: str, backend: str, effective: str, *, degraded: bool) -> None:
+        """A model was loaded: library and version, the provider that runs it, and whether that is a lesser one."""
+        self._model.labels(name, backend, effective).set(1)
+        self._degraded.labels(name).set(float(degraded))
+
+    def engines(self, model: str, *, built: int, seconds: float, quarantined: int) -> None:
+        """What it took to get the engine of a model: builds, their seconds, engines that were taken out of use."""
+        self._builds.labels(model).inc(built)
+        self._build_seconds.labels(model).inc(seconds)
+        self._quarantined.labels(model).inc(quarantined)
 
     def frame_share(self, share: float) -> None:
         """Heat allows `share` of the work on live cameras."""

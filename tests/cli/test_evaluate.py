@@ -127,7 +127,7 @@ def test_unreadable_images(package: Path, four: list[str], capsys: pytest.Captur
     [
         (("--images", "/nowhere"), 2, "there is no such folder of images"),
         (("--annotations", "/nowhere.json"), 2, "cannot be read"),
-        (("--provider", "tpu"), 2, "there is no provider tpu; choose among cpu, cuda, tensorrt"),
+        (("--provider", "tpu"), 2, "there is no provider tpu; choose among tensorrt, cuda, cpu"),
         (("--classes", "unicorn"), 2, "no category 'unicorn'"),
         (("--score", "2"), 2, "Invalid value for '--score'"),
     ],

@@ -23,6 +23,7 @@ from edge_runtime.guard.memory import Latch, Record, State
 from edge_runtime.guard.permission import LATCH_FILE
 from edge_runtime.health import Reading
 from edge_runtime.health.reading import unknown
+from edge_runtime.node.camera_board import ModelStanding
 from edge_runtime.node.way_out import WayOut, WayState
 from edge_runtime.outbox import Outbox, OutboxSettings
 from edge_runtime.protocol.operation import CameraHealth
@@ -80,10 +81,11 @@ def test_what_does_not_answer_is_null_with_a_reason(cli: Cli, device: Device) ->
     record = json.loads(found.out)
     assert record["guard"]["state"] == "STANDBY"
     assert record["health"]["memory"]["total_bytes"] > 0
-    assert record["outbox"] is record["cameras"] is record["way_out"] is None
+    assert record["outbox"] is record["cameras"] is record["models"] is record["way_out"] is None
     assert record["unknown"] == {
         "outbox": "the configuration delivers nothing, so there is no queue",
         "cameras": "no camera has been heard of for 20 s",
+        "models": "no model has been heard of for 20 s",
         "way_out": "the configuration delivers nothing, so no server is spoken to",
     }
 
@@ -102,7 +104,7 @@ def test_without_a_guard_the_rest_is_told_all_the_same(cli: Cli, tmp_path: Path)
     record = json.loads(cli("status", "--json", "--state", state.path).out)
     assert record["guard"] is None
     assert record["way_out"]["state"] == "not_enrolled"
-    assert set(record["unknown"]) == {"guard", "outbox", "cameras"}
+    assert set(record["unknown"]) == {"guard", "outbox", "cameras", "models"}
 
 
 @pytest.mark.parametrize(
@@ -193,11 +195,16 @@ def full(tmp_path: Path, **changes: Any) -> DeviceStatus:
         CameraHealth(name=f"camera-{number}", state="running", evaluated=10, dropped=1, age_ms=33.4)
         for number in range(10)
     )
+    models = (
+        ModelStanding(name="detector", backend="tensorrt 10.3.0", effective="tensorrt"),
+        ModelStanding(name="faces", backend="onnxruntime 1.32.0", effective="cpu", degraded="no engine"),
+    )
     fields: dict[str, Any] = {
         "guard": Reading({**guard, **changes}),
         "health": found.health,
         "outbox": Reading(outbox),
         "cameras": Reading(cameras),
+        "models": Reading(models),
         "way_out": Reading(WayOut(WayState.CUT_OFF, "the certificate has expired; it never answered")),
     }
     return DeviceStatus(**fields)
@@ -224,6 +231,9 @@ def test_a_full_screen_fits_80_columns_and_names_everything(tmp_path: Path) -> N
         "queue        healthy · 0 queued · 0% of its room",
         "cameras      camera-0 · running · age 33 ms · 10 evaluated · 1 dropped",
         "and 2 more",
+        "models       detector · on tensorrt · tensorrt 10.3.0",
+        "             faces · on cpu · onnxruntime 1.32.0",
+        "             no engine",
         "server       cut off: the certificate has expired; it never answered",
     ):
         assert part in text, text
@@ -285,7 +295,7 @@ def test_the_code_follows_the_state(tmp_path: Path) -> None:
         "NOMINAL": 0, "DEGRADED": 0, "STANDBY": 0,
         "INIT": 3, "STOPPED": 3, "SAFE": 3, "RECOVERY": 3, "LOCKOUT": 3,
     }  # fmt: skip
-    none = DeviceStatus(*(unknown("none"),) * 5)
+    none = DeviceStatus(*(unknown("none"),) * 6)
     assert none.exit_code == 1
 
 

@@ -18,6 +18,7 @@ CONTRACT = {
     ],
     "edge-runtime bench CONFIG": ["--json"],
     "edge-runtime config check FILE": ["--json"],
+    "edge-runtime doctor [CONFIG]": ["--json", "--facts FILE", "--timeout"],
     "edge-runtime config schema": [],
     "edge-runtime config init": ["--camera URL_OR_PATH", "--model PACKAGE", "--label CLASS", "--out", "--still"],
     "edge-runtime preflight CONFIG": ["--cameras", "--json"],

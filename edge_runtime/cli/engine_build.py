@@ -1,0 +1,205 @@
+"""What `edge-runtime engine build` does: each model's engine built where it is not there, loaded, and proved."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from edge_runtime.config import LoadedConfig, load_config
+from edge_runtime.engines.holds import Role
+from edge_runtime.engines.opening import TENSORRT
+from edge_runtime.engines.progress import BuildProgress, OnProgress
+from edge_runtime.engines.request import TensorRtOptions, TensorRtReport, TensorRtRequest
+from edge_runtime.engines.source import EngineSource
+from edge_runtime.engines.store import EngineStore
+from edge_runtime.engines.tensorrt_model import open_tensorrt
+from edge_runtime.engines.wanted import EngineOptions, wanted_recipe
+from edge_runtime.errors import BackendError, ConfigError, EdgeRuntimeError, MissingDependency
+from edge_runtime.node.engines import engine_source, tensorrt_options
+from edge_runtime.packages import ModelPackage, open_package, require_licence
+from edge_runtime.state import StateDirectory
+
+_CONFIGURATIONS: Final = (".yaml", ".yml", ".json")
+_LINE_EVERY_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One engine that is asked for.
+
+    Attributes:
+        name: of the model.
+        package: opened.
+        options: how TensorRT runs it.
+        role: in which the model holds the engine; None where nobody does.
+    """
+
+    name: str
+    package: ModelPackage
+    options: TensorRtOptions
+    role: Role | None
+
+
+@dataclass
+class Built:
+    """What came of one target.
+
+    Attributes:
+        name: of the model.
+        report: how the engine was got.
+        problem: why it cannot be used, a sentence; None where it can.
+        seconds: that all of it took.
+    """
+
+    name: str
+    report: TensorRtReport = field(default_factory=TensorRtReport)
+    problem: str | None = None
+    seconds: float = 0.0
+
+
+def build_targets(
+    target: Path, *, names: tuple[str, ...], batch: int, budget: float | None, state: Path | None
+) -> list[Built]:
+    """Build, load and prove.
+
+    Args:
+        target: a configuration or a package.
+        names: models of the configuration; all that ask for TensorRT without one.
+        batch: for a package.
+        budget: seconds for one build, instead of the configuration's.
+        state: of the `--state` option.
+
+    Raises:
+        ConfigError: the target cannot be used as named.
+        MissingDependency: TensorRT is not installed.
+        EdgeRuntimeError: a package does not open.
+    """
+    if target.is_file() and target.suffix.lower() in _CONFIGURATIONS:
+        loaded = load_config(target)
+        targets, source = _of_configuration(loaded, names), engine_source(loaded, state)
+    else:
+        if names:
+            raise ConfigError(f"{target} is a package: --model means a model of a configuration")
+        package = open_package(target)
+        options = TensorRtOptions(engine=EngineOptions(batch=batch))
+        targets = [Target(package.manifest.name, package, options, None)]
+        source = EngineSource(EngineStore(StateDirectory.find(state).engines))
+    source.look()  # what is missing altogether is said once, before anything is made
+    budget_s = source.budget_s if budget is None else budget
+    found = []
+    for each in targets:
+        with shown(each.name) as progress:
+            asked = EngineSource(source.store, budget_s, source.reserve_bytes, progress)
+            found.append(_build(each, asked))
+    return found
+
+
+def _of_configuration(loaded: LoadedConfig, names: tuple[str, ...]) -> list[Target]:
+    models = loaded.config.models
+    if unknown := [name for name in names if name not in models]:
+        raise ConfigError(f"there is no model named {unknown[0]}; models are {', '.join(sorted(models))}")
+    wanted = names or tuple(name for name, model in models.items() if TENSORRT in model.providers)
+    if not wanted:
+        raise ConfigError(f"{loaded.path}: no model has tensorrt among its providers: nothing is to be built")
+    targets = []
+    for name in wanted:
+        package = open_package(loaded.resolve(models[name].package))
+        require_licence(package.manifest, models[name].accept_licences, model=name)
+        targets.append(Target(name, package, tensorrt_options(models[name]), Role.ASSIGNED))
+    return targets
+
+
+def _build(target: Target, source: EngineSource) -> Built:
+    built = Built(target.name)
+    began = time.monotonic()
+    try:
+        machine, _ = source.look()
+        source.store.forget_failures(wanted_recipe(target.package, machine, target.options.engine).key)
+        request = TensorRtRequest(target.package, target.name, target.options, role=target.role)
+        open_tensorrt(request, source, built.report).close()
+    except MissingDependency:
+        raise
+    except EdgeRuntimeError as error:
+        built.problem = str(error)
+    built.seconds = time.monotonic() - began
+    return built
+
+
+def built_record(built: Built) -> dict[str, Any]:
+    """What came of a target as plain data."""
+    supply, plan = built.report.supply, built.report.plan
+    return {
+        "model": built.name,
+        "key": built.report.key or None,
+        "built": supply.built,
+        "build_s": round(supply.seconds, 3),
+        "taken_out_of_use": supply.found_wrong,
+        "memory": None if plan is None else {term.name: term.nbytes for term in plan.terms},
+        "seconds": round(built.seconds, 3),
+        "problem": built.problem,
+        "warnings": list(built.report.warnings),
+    }
+
+
+def say_built(built: Built, *, quiet: bool) -> None:
+    """What came of a target, for people: problems on stderr."""
+    for reason in built.report.supply.found_wrong:
+        sys.stderr.write(f"{built.name}: taken out of use: {reason}\n")
+    for text in built.report.warnings:
+        sys.stderr.write(f"warning: {built.name}: {text}\n")
+    if built.problem is not None:
+        sys.stderr.write(f"error: {built.name}: {built.problem}\n")
+    elif not quiet:
+        supply = built.report.supply
+        how = f"built in {supply.seconds:.1f} s" if supply.built else "was there already"
+        sys.stdout.write(f"{built.name}: engine {built.report.key[:12]} {how}, loaded and proved\n")
+
+
+def assigned_keys(config: Path, state: Path | None) -> tuple[str, ...]:
+    """Keys of the engines that a configuration's models want on this machine.
+
+    Raises:
+        BackendError: this machine cannot say what they are; nothing should be removed then.
+    """
+    loaded = load_config(config)
+    source = engine_source(loaded, state)
+    try:
+        machine, _ = source.look()
+    except (BackendError, MissingDependency) as error:
+        raise BackendError(f"which engines {config} needs cannot be said: {error}") from error
+    return tuple(
+        wanted_recipe(target.package, machine, target.options.engine).key
+        for target in _of_configuration(loaded, ())
+    )
+
+
+@contextmanager
+def shown(name: str) -> Iterator[OnProgress]:
+    """Progress on stderr: one line that is renewed on a terminal, else a line now and then.
+
+    Args:
+        name: of the model.
+    """
+    if sys.stderr.isatty():
+        yield lambda now: _renew(f"{name}: {now.text}")
+        _renew("")
+        return
+    last, said_s = "", 0.0
+
+    def progress(now: BuildProgress) -> None:
+        nonlocal last, said_s
+        moment = time.monotonic()
+        if (now.phase != last and not now.parent) or moment - said_s >= _LINE_EVERY_S:
+            last, said_s = now.phase, moment
+            sys.stderr.write(f"{name}: {now.text}\n")
+            sys.stderr.flush()
+
+    yield progress
+
+
+def _renew(text: str) -> None:
+    sys.stderr.write(f"\r\x1b[K{text[:120]}")
+    sys.stderr.flush()

@@ -1,0 +1,395 @@
+"""The engine store: engines that were built here, found by what they were built for, and never trusted blindly.
+
+A key names all that decides what an engine is (`recipe`). `find` reads the manifest, compares it with the recipe
+field by field, then the engine's size and SHA-256, and only then hands out its bytes. What differs goes into
+quarantine with the reason, and is built again at most once; see `failures`.
+"""
+
+import contextlib
+import hashlib
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from edge_runtime import __version__
+from edge_runtime.clock import Clock, SystemClock
+from edge_runtime.engines.errors import (
+    BuildFailed,
+    BuildRefused,
+    EngineDamaged,
+    EngineMismatch,
+    StoreBusy,
+    StoreUnusable,
+)
+from edge_runtime.engines.facts import MachineFacts
+from edge_runtime.engines.failures import MOST_DEATHS, Failures, Kind, Strike
+from edge_runtime.engines.folder import StoreFolder
+from edge_runtime.engines.holds import Hold, Holds, Role
+from edge_runtime.engines.listing import Entry, RecentKeys, entry_of
+from edge_runtime.engines.manifest import BuildFacts, EngineManifest
+from edge_runtime.engines.quarantine import Case, Quarantine
+from edge_runtime.engines.quota import DEFAULT_QUOTA_BYTES
+from edge_runtime.engines.recipe import EngineRecipe
+from edge_runtime.engines.room import Pruned, Room, Usage
+from edge_runtime.engines.timing import TimingCaches
+from edge_runtime.engines.verify import StoredEngine, load, read_manifest
+from edge_runtime.engines.writing import write_engine
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class EngineStore:
+    """Engines on disk. Several processes and threads may use one directory.
+
+    Args:
+        directory: `StateDirectory.engines`; made when something is first written. It may be a symbolic link.
+        quota_bytes: of all engines and manifests together.
+        clock: of the device.
+        sleep: waits between two tries for a lock, seconds.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        quota_bytes: int = DEFAULT_QUOTA_BYTES,
+        clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self.folder = StoreFolder(directory, self._clock, sleep)
+        self._recent = RecentKeys(self.folder)
+        self._holds = Holds(self.folder)
+        self._room = Room(self.folder, self._holds, self._recent, quota_bytes)
+        self._failures = Failures(self.folder, self._clock)
+        self._quarantine = Quarantine(self.folder, self._clock)
+        self._timing = TimingCaches(self.folder)
+
+    # Engines
+
+    def find(self, recipe: EngineRecipe) -> StoredEngine | None:
+        """The engine that was built for this recipe; None where there is none.
+
+        Raises:
+            EngineMismatch: what lies under its name was built for something else; it is in quarantine now.
+            EngineDamaged: it is not what was written; it is in quarantine now.
+            EngineNewer: a newer release wrote it; it is left as it is.
+            StoreUnusable: the directory or the system does not let it be read.
+        """
+        key = recipe.key
+        try:
+            stored = load(self.folder, key, recipe)
+        except (EngineMismatch, EngineDamaged) as error:
+            stored = self._look_again(key, recipe, error)
+        if stored is not None and self._recent.read()[-1:] != (key,):
+            with contextlib.suppress(StoreUnusable, StoreBusy, OSError), self.folder.owned(wait_s=0):
+                self._recent.touch_owned(key)
+        return stored
+
+    def add(self, recipe: EngineRecipe, engine: bytes, build: BuildFacts) -> StoredEngine:
+        """Keep an engine that was just built; what was unused for longest goes where the quota asks for it.
+
+        Killed at any moment, it leaves the engine that was there before, the new one, or none.
+
+        Raises:
+            BuildFailed: the engine is empty.
+            StoreFull: the disk or the quota has no room for it; nothing is left behind.
+            EngineNewer: a newer release keeps its engine under this key.
+            StoreUnusable: the directory cannot be written.
+            StoreBusy: another process holds the store.
+        """
+        if not engine:
+            raise BuildFailed("TensorRT gave an engine without a single byte: build it again")
+        key, wall = recipe.key, self._clock.wall()
+        manifest = EngineManifest(
+            recipe=recipe,
+            engine_sha256=hashlib.sha256(engine).hexdigest(),
+            engine_bytes=len(engine),
+            build=build,
+            built_at=wall.isoformat(),
+            clock_synced=wall.synced,
+            release=__version__,
+        )
+        encoded = manifest.encode()
+        with self.folder.owned(), self.folder.explained():
+            with contextlib.suppress(EngineDamaged):  # it is replaced; one of a newer release is not
+                read_manifest(self.folder, key)
+            self.folder.sweep()
+            self._room.make(key, len(engine) + len(encoded))
+            self._recent.touch_owned(key)
+            write_engine(self.folder, key, engine, encoded)
+            self._failures.built_owned(key)
+        return StoredEngine(engine, manifest)
+
+    def verify(self, key: str) -> StoredEngine | None:
+        """Read a stored engine and compare it with its manifest and its name; nothing is moved.
+
+        Raises:
+            EngineDamaged, EngineNewer, StoreUnusable: as `find`.
+        """
+        return load(self.folder, _key(key))
+
+    def entries(self) -> list[Entry]:
+        """Every engine, readable or not, the one that was unused for longest first; engines are not read.
+
+        Raises:
+            StoreUnusable: the directory cannot be listed.
+        """
+        return self._room.entries()
+
+    def inspect(self, key: str) -> Entry | None:
+        """What is known of one engine; None where there is none.
+
+        Raises:
+            StoreUnusable: the directory or the system does not let it be read.
+        """
+        return entry_of(self.folder, _key(key), self._recent.read(), self._holds.all()[0])
+
+    def lock(
+        self, key: str, wait_s: float, stop: Callable[[], bool] | None = None
+    ) -> contextlib.AbstractContextManager[None]:
+        """Build the engine of a key as the only one; whoever had to wait looks for it again with `find`.
+
+        Args:
+            key: of the recipe.
+            wait_s: wait at most this long; 0 tries once.
+            stop: asked while waiting; True gives up.
+
+        Raises:
+            StoreBusy: on entering, where another process holds it; the text says which, and since when.
+            StoreUnusable: on entering, where the directory cannot be written.
+        """
+        return self._lock(_key(key), wait_s, stop)
+
+    @contextlib.contextmanager
+    def loading(self, key: str) -> Iterator[None]:
+        """Load the engine of a key in this block, until it has given its first answers.
+
+        An engine that takes the process down would do so at every start. Each process that ends in the block is
+        remembered; after three the engine is taken out of use.
+
+        Raises:
+            EngineDamaged: on entering, where it was just taken out of use for that.
+            StoreUnusable, StoreBusy: on entering, where it would have to be, and cannot be moved.
+        """
+        deaths = self._failures.deaths(_key(key))
+        if deaths >= MOST_DEATHS:
+            error = EngineDamaged(f"engine {key[:12]}: {deaths} processes ended while they loaded it")
+            self.quarantine(key, str(error))
+            raise self._told_with_outlook(key, error)
+        self._failures.note(key, Kind.LOADING, "the process ended while it loaded the engine")
+        try:
+            yield
+        finally:
+            self._failures.loaded(key)
+
+    # What went wrong
+
+    def quarantine(self, key: str, reason: str, *, engine_sha256: str | None = None) -> None:
+        """Take an engine out of use and remember it: the first time it is built again, the second time it is not.
+
+        Args:
+            key: of the recipe.
+            reason: a sentence.
+            engine_sha256: of the engine that is meant; nothing is done where another lies there by now.
+
+        Raises:
+            StoreUnusable: it can be neither moved nor removed.
+            StoreBusy: another process holds the store.
+        """
+        with self.folder.owned(), self.folder.explained():
+            if engine_sha256 is not None:
+                with contextlib.suppress(EngineDamaged):
+                    now = read_manifest(self.folder, _key(key))
+                    if now is not None and now.engine_sha256 != engine_sha256:
+                        return
+            self._take_out(_key(key), reason)
+
+    def quarantined(self) -> tuple[Case, ...]:
+        """What lies in quarantine, oldest first."""
+        return self._quarantine.cases()
+
+    def empty_quarantine(self) -> int:
+        """Remove what lies in quarantine.
+
+        Returns:
+            How many cases there were.
+
+        Raises:
+            StoreUnusable, StoreBusy: it cannot be removed.
+        """
+        with self.folder.owned(), self.folder.explained():
+            return self._quarantine.empty()
+
+    def may_build(self, key: str) -> bool:
+        """Whether the engine of a key may be built now; `refusal` says why not."""
+        return self.refusal(key) is None
+
+    def refusal(self, key: str) -> str | None:
+        """Why the engine of a key is not built now, a sentence without its end; None where it may be."""
+        self._failures.refresh()
+        return self._failures.refusal(_key(key))
+
+    def begin_build(self, key: str) -> None:
+        """Write down that a build begins, so that one that kills the device is remembered.
+
+        `add` and `note_failure` end it; `build_called_off` where it was ended on purpose.
+
+        Raises:
+            BuildRefused: it has failed before.
+            StoreUnusable: it cannot be written down: then it is not to be built either.
+            StoreBusy: another process holds the store.
+        """
+        why = self.refusal(key)
+        if why is not None:
+            raise BuildRefused(
+                f"engine {key[:12]} is not built: {why}; `edge-runtime engine build` tries at once"
+            )
+        self._failures.begin(key)
+
+    def build_called_off(self, key: str) -> None:
+        """A build was ended on purpose, by a stop of the process or by a person: it counts as if it never began."""
+        self._failures.called_off(_key(key))
+
+    def note_failure(self, key: str, reason: str) -> None:
+        """A build ended without an engine; where that cannot be written down, this process remembers it.
+
+        Args:
+            key: of the recipe.
+            reason: a sentence.
+        """
+        self._failures.note(_key(key), Kind.FAILED, reason)
+
+    def failures(self, key: str) -> tuple[Strike, ...]:
+        """What went wrong with a key within a day of uptime, oldest first."""
+        return self._failures.of(_key(key))
+
+    def failing_keys(self) -> tuple[str, ...]:
+        """Keys of which something that went wrong is remembered."""
+        known = self._failures.known()
+        return tuple(
+            key for key in known if any(one.kind is not Kind.LOADING for one in self._failures.of(key))
+        )
+
+    def forget_failures(self, key: str | None = None) -> None:
+        """Forget what went wrong with a key, or with all; a person asked for another try.
+
+        Raises:
+            StoreUnusable, StoreBusy: it cannot be removed.
+        """
+        self._failures.forget(None if key is None else _key(key))
+
+    # Who uses what
+
+    def hold(self, model: str, key: str, role: Role) -> None:
+        """Never remove this engine while the model holds it in this role; it may hold one engine in each.
+
+        Raises:
+            StoreUnusable, StoreBusy: it cannot be written down.
+        """
+        self._holds.set(Hold(model=model, key=key, role=role))
+
+    def release(self, model: str, role: Role | None = None) -> None:
+        """Let a model's engine go in one role, or in all.
+
+        Raises:
+            StoreUnusable, StoreBusy: it cannot be written down.
+        """
+        self._holds.drop(model, role)
+
+    def holds(self) -> tuple[Hold, ...]:
+        """Every hold that can be read."""
+        return self._holds.all()[0]
+
+    def held(self, model: str, role: Role) -> str | None:
+        """The key that a model holds in a role; None where it holds none."""
+        return self._holds.of(model, role)
+
+    # Room
+
+    def prune(self, assigned: Collection[str] = (), *, dry_run: bool = False) -> Pruned:
+        """Remove the engines that nobody needs.
+
+        Args:
+            assigned: keys that must stay beside those that are held.
+            dry_run: say what would be done, and do nothing.
+
+        Raises:
+            StoreUnusable: the directory cannot be read or written.
+            StoreBusy: another process holds the store.
+        """
+        with self.folder.owned(), self.folder.explained():
+            return self._room.prune(assigned, dry_run=dry_run)
+
+    def usage(self) -> Usage:
+        """What the store takes on its disk.
+
+        Raises:
+            StoreUnusable: the directory cannot be listed.
+        """
+        return Usage(
+            engines=sum(entry.bytes for entry in self.entries()),
+            quota=self._room.quota,
+            timing=self._timing.bytes(),
+            quarantine=sum(case.bytes for case in self.quarantined()),
+            free=self._room.free(),
+        )
+
+    def timing_cache(self, machine: MachineFacts) -> bytes | None:
+        """What TensorRT measured on this machine in earlier builds; None where there is nothing."""
+        return self._timing.read(machine)
+
+    def save_timing_cache(self, machine: MachineFacts, cache: bytes) -> bool:
+        """Keep what TensorRT measured; it is an aid, so a full disk is no error.
+
+        Returns:
+            Whether it was kept.
+        """
+        with contextlib.suppress(StoreUnusable, StoreBusy), self.folder.owned(), self.folder.explained():
+            return self._timing.write_owned(machine, cache)
+        return False
+
+    @contextlib.contextmanager
+    def _lock(self, key: str, wait_s: float, stop: Callable[[], bool] | None) -> Iterator[None]:
+        self.folder.make()
+        with self.folder.locked(key, wait_s, f"engine {key[:12]} is being built", stop):
+            yield
+
+    def _look_again(
+        self, key: str, recipe: EngineRecipe, error: EngineMismatch | EngineDamaged
+    ) -> StoredEngine | None:
+        """Another process may have written between two reads; under the lock, what is wrong is wrong."""
+        try:
+            with self.folder.owned(), self.folder.explained():
+                try:
+                    return load(self.folder, key, recipe)
+                except (EngineMismatch, EngineDamaged) as still:
+                    error = still
+                    self._take_out(key, str(error))
+        except (StoreUnusable, StoreBusy) as trouble:
+            raise _told(error, f"it is not used, but stays where it is, because {trouble}") from None
+        raise self._told_with_outlook(key, error) from None
+
+    def _told_with_outlook(
+        self, key: str, error: EngineMismatch | EngineDamaged
+    ) -> EngineMismatch | EngineDamaged:
+        why = self._failures.refusal(key)
+        return _told(error, "it is built anew" if why is None else f"it is not built again, because {why}")
+
+    def _take_out(self, key: str, reason: str) -> None:
+        self._quarantine.take(key, reason)
+        self._failures.note_owned(key, Kind.QUARANTINED, reason)
+
+
+def _key(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise ValueError("an engine's key has 64 lower-case hexadecimal digits")
+    return key
+
+
+def _told(error: EngineMismatch | EngineDamaged, more: str) -> EngineMismatch | EngineDamaged:
+    text = f"{error}: {more}"
+    if isinstance(error, EngineMismatch):
+        return EngineMismatch(error.field, error.wanted, error.found, text=text, fields=error.fields)
+    return EngineDamaged(text)

@@ -1,0 +1,161 @@
+"""Gets an engine: out of the store where there is a sound one, else by one build for which all others wait."""
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from edge_runtime.engines.building import KILLED, Builder, BuiltEngine, NoEngine, build_engine
+from edge_runtime.engines.errors import BuildFailed, EngineDamaged, EngineError, EngineMismatch
+from edge_runtime.engines.manifest import BuildFacts
+from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody
+from edge_runtime.engines.recipe import EngineRecipe
+from edge_runtime.engines.store import EngineStore
+from edge_runtime.engines.verify import StoredEngine
+from edge_runtime.errors import BackendError
+
+_MARGIN_S: Final = 60.0
+"""A build by somebody else is waited for a little longer than it may take."""
+
+
+class BuildCalledOff(BackendError):
+    """Whoever waits for an engine was asked to end; it says nothing about the engine."""
+
+
+def never() -> bool:
+    """Nobody asks for an end."""
+    return False
+
+
+@dataclass
+class SupplyReport:
+    """What was done to get an engine.
+
+    Attributes:
+        built: engines that were built.
+        seconds: that building them took.
+        found_wrong: why stored engines were taken out of use, a sentence each.
+    """
+
+    built: int = 0
+    seconds: float = 0.0
+    found_wrong: list[str] = field(default_factory=list)
+
+    @property
+    def quarantined(self) -> int:
+        """How many were taken out of use."""
+        return len(self.found_wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Where engines come from.
+
+    Attributes:
+        store: keeps them.
+        budget_s: how long one build may take.
+        progress: told how far a build is.
+        before_build: called before a build; raises where it must not begin.
+        build: builds an engine and waits for it.
+        stop: asked while an engine is waited for; True calls it off.
+    """
+
+    store: EngineStore
+    budget_s: float
+    progress: OnProgress = nobody
+    before_build: Callable[[EngineRecipe], None] = lambda _recipe: None
+    build: Builder = build_engine
+    stop: Callable[[], bool] = never
+
+    def obtain(self, weights: Path, recipe: EngineRecipe, report: SupplyReport) -> StoredEngine:
+        """A sound engine of this recipe.
+
+        Args:
+            weights: the ONNX file.
+            recipe: of the engine.
+            report: is added to.
+
+        Raises:
+            BuildRefused: there is none, and building it has failed before.
+            BuildFailed: there is none, and the build gives none now.
+            BuildCalledOff: `stop` said so.
+            EngineError: the store cannot be used.
+        """
+        stored = self._find(recipe, report)
+        if stored is not None:
+            return stored
+        self._tell(BuildProgress("wait", 0, 0))
+        with self.store.lock(recipe.key, self.budget_s + _MARGIN_S, self.stop):
+            stored = self._find(recipe, report)  # whoever held the lock may have built it
+            return stored if stored is not None else self._build(weights, recipe, report)
+
+    def _find(self, recipe: EngineRecipe, report: SupplyReport) -> StoredEngine | None:
+        """What is stored; None where there is nothing, or what there was is in quarantine now."""
+        try:
+            return self.store.find(recipe)
+        except (EngineMismatch, EngineDamaged) as error:
+            report.found_wrong.append(str(error))
+            return None
+
+    def _build(self, weights: Path, recipe: EngineRecipe, report: SupplyReport) -> StoredEngine:
+        """Build; the caller holds the lock of the key."""
+        self.before_build(recipe)
+        self.store.begin_build(recipe.key)
+        with self._remembered(recipe.key), self._scratch(recipe.key) as scratch:
+            built = self.build(
+                weights,
+                recipe,
+                scratch=scratch,
+                budget_s=self.budget_s,
+                timing_cache=self.store.timing_cache(recipe.machine) or b"",
+                progress=self._tell,
+            )
+            report.built += 1
+            report.seconds += built.seconds
+            stored = self.store.add(recipe, built.engine, _facts(built))
+        if built.timing_cache:
+            self.store.save_timing_cache(recipe.machine, built.timing_cache)
+        return stored
+
+    def _tell(self, now: BuildProgress) -> None:
+        """Called at least each second: here a build is called off."""
+        if self.stop():
+            raise BuildCalledOff("the build was called off: the run was asked to end")
+        self.progress(now)
+
+    @contextlib.contextmanager
+    def _remembered(self, key: str) -> Iterator[None]:
+        """A build that fails is not begun again at each start; one that is called off is."""
+        try:
+            yield
+        except EngineError as error:
+            # One that was killed counts as begun and not ended: that may happen twice before it is given up.
+            if not (isinstance(error, NoEngine) and error.kind == KILLED):
+                self.store.note_failure(key, str(error))
+            raise
+        except OSError as error:
+            text = f"the engine cannot be built: {error.filename}: {error.strerror}"
+            self.store.note_failure(key, text)
+            raise BuildFailed(text) from error
+        except BaseException:
+            self.store.build_called_off(key)
+            raise
+
+    @contextlib.contextmanager
+    def _scratch(self, key: str) -> Iterator[Path]:
+        """A folder on the store's disk; what a power cut left in it goes when the engine is built anew."""
+        folder = self.store.folder.path / "building" / key
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                folder.parent.rmdir()
+
+
+def _facts(built: BuiltEngine) -> BuildFacts:
+    return BuildFacts(seconds=built.seconds, log=built.log, device_memory_bytes=built.device_memory_bytes)

@@ -1,0 +1,281 @@
+"""The memory of failures: it survives restarts and ends by itself, whatever the clocks do."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_runtime.clock import NS_PER_S, WallLabel
+from edge_runtime.engines import BuildRefused, EngineDamaged, EngineStore
+from edge_runtime.engines.failures import EXPIRY_S, MOST_KEYS, Kind, Now, Strike, aged, refusal_of
+from tests.rigs.engine_files import HOUR_NS, DeviceClock, add, another, recipe_for
+
+RECIPE = recipe_for()
+KEY = RECIPE.key
+DECADE_NS = 10 * 365 * 24 * HOUR_NS
+
+
+@pytest.fixture
+def clock() -> DeviceClock:
+    return DeviceClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: DeviceClock) -> EngineStore:
+    return _opened(tmp_path, clock)
+
+
+def _opened(tmp_path: Path, clock: DeviceClock) -> EngineStore:
+    return EngineStore(tmp_path / "engines", clock=clock, sleep=clock.sleep)
+
+
+def test_a_build_that_failed_is_not_begun_again_for_a_day(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path
+) -> None:
+    store.begin_build(KEY)
+    store.note_failure(KEY, "TensorRT has no layer Einsum")
+    clock.passes(HOUR_NS)
+    again = _opened(tmp_path, clock)
+    assert again.refusal(KEY) == (
+        "its build failed: TensorRT has no layer Einsum; it is tried again after 23 h of uptime"
+    )
+    with pytest.raises(
+        BuildRefused, match=f"engine {KEY[:12]} is not built: its build failed: .*engine build"
+    ):
+        again.begin_build(KEY)
+    assert again.may_build(another("b").key)
+    assert [strike.kind for strike in again.failures(KEY)] == [Kind.FAILED]
+    assert again.failing_keys() == (KEY,)
+    clock.passes(23 * HOUR_NS)
+    assert again.may_build(KEY)
+    assert again.failing_keys() == ()
+
+
+def test_a_person_may_try_at_once(store: EngineStore) -> None:
+    store.note_failure(KEY, "why")
+    store.note_failure(another("b").key, "why")
+    store.forget_failures(KEY)
+    assert store.may_build(KEY)
+    assert not store.may_build(another("b").key)
+    store.forget_failures()
+    assert store.failing_keys() == ()
+
+
+def test_a_build_that_kills_the_device_is_tried_three_times(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path
+) -> None:
+    builds = 0
+    for _boot in range(12):
+        store = _opened(tmp_path, clock)
+        if store.may_build(KEY):
+            store.begin_build(KEY)
+            builds += 1
+        clock.reboot()
+    assert builds == 3
+    assert str(store.refusal(KEY)).startswith("3 builds of it did not come to their end")
+
+
+def test_a_build_that_was_called_off_says_nothing(store: EngineStore) -> None:
+    for _ in range(10):
+        store.begin_build(KEY)
+        store.build_called_off(KEY)
+    assert store.may_build(KEY)
+    assert store.failures(KEY) == ()
+
+
+def test_an_engine_clears_what_went_wrong_before_it(store: EngineStore) -> None:
+    store.begin_build(KEY)
+    store.begin_build(KEY)
+    add(store)
+    assert store.failures(KEY) == ()
+    store.quarantine(KEY, "damaged")
+    store.begin_build(KEY)
+    add(store)
+    assert [strike.kind for strike in store.failures(KEY)] == [Kind.QUARANTINED]  # it counts until it is old
+
+
+# An engine that takes the process with it
+
+
+def _load_and_die(store: EngineStore, dead: list[object]) -> None:
+    """Enter the block and never leave it; `dead` keeps it from being left by the garbage collector."""
+    block = store.loading(KEY)
+    block.__enter__()
+    dead.append(block)
+
+
+def test_an_engine_that_kills_its_process_is_taken_out_and_rebuilt_once(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path
+) -> None:
+    dead: list[object] = []
+    told: list[str] = []
+    builds = 0
+    for _start in range(30):
+        again = _opened(tmp_path, clock)
+        if again.find(RECIPE) is None and again.may_build(KEY):
+            again.begin_build(KEY)
+            add(again)
+            builds += 1
+        if again.find(RECIPE) is not None:
+            try:
+                _load_and_die(again, dead)
+            except EngineDamaged as error:
+                told.append(str(error))
+        clock.reboot()
+    assert (builds, len(dead)) == (2, 6)
+    assert told[0] == f"engine {KEY[:12]}: 3 processes ended while they loaded it: it is built anew"
+    assert "it is not built again, because its engines were taken out of use 2 times" in told[1]
+    assert len(told) == 2
+    assert "3 processes ended while they loaded it" in str(store.refusal(KEY))
+
+
+def test_an_engine_that_loads_or_is_refused_kills_nobody(store: EngineStore) -> None:
+    add(store)
+    for _ in range(10):
+        with store.loading(KEY):
+            pass
+        with pytest.raises(RuntimeError, match="refused"), store.loading(KEY):
+            raise RuntimeError("refused")
+    assert store.failures(KEY) == ()
+
+
+def test_loading_alone_is_no_failure(store: EngineStore) -> None:
+    add(store)
+    dead: list[object] = []
+    _load_and_die(store, dead)
+    assert store.may_build(KEY)
+    assert store.failing_keys() == ()
+    assert [strike.kind for strike in store.failures(KEY)] == [Kind.LOADING]
+    with store.loading(KEY):
+        pass
+    add(store)  # a new engine begins anew
+    assert store.failures(KEY) == ()
+
+
+# Time
+
+
+def test_a_device_without_a_clock_that_reboots_all_day_waits(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path
+) -> None:
+    clock.synced = False
+    store.note_failure(KEY, "why")
+    for _ in range(200):
+        clock.reboot(up_ns=60 * NS_PER_S)  # up for two minutes each time
+        store = _opened(tmp_path, clock)
+        assert not store.may_build(KEY)
+        clock.passes(60 * NS_PER_S)
+        store.refusal(KEY)
+    clock.passes(25 * HOUR_NS)
+    assert store.may_build(KEY)
+
+
+def test_hours_of_uptime_add_up_over_boots(store: EngineStore, clock: DeviceClock, tmp_path: Path) -> None:
+    clock.synced = False
+    store.note_failure(KEY, "why")
+    for day in range(3):
+        clock.passes(9 * HOUR_NS)
+        assert _opened(tmp_path, clock).may_build(KEY) is (day == 2)
+        clock.reboot(off_ns=15 * HOUR_NS)
+
+
+def test_a_day_without_power_counts_where_the_clock_was_right(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path
+) -> None:
+    store.note_failure(KEY, "why")
+    clock.reboot(off_ns=25 * HOUR_NS)
+    assert _opened(tmp_path, clock).may_build(KEY)
+
+
+@pytest.mark.parametrize("step", [-DECADE_NS, DECADE_NS, -HOUR_NS, 25 * HOUR_NS])
+@pytest.mark.parametrize("synced_then", [False, True])
+def test_a_step_of_the_wall_clock_within_a_boot_changes_nothing(
+    store: EngineStore, clock: DeviceClock, step: int, synced_then: bool
+) -> None:
+    clock.synced = synced_then
+    store.note_failure(KEY, "why")
+    clock.unix, clock.synced = clock.unix + step, True
+    assert not store.may_build(KEY)
+    clock.passes(23 * HOUR_NS)
+    assert not store.may_build(KEY)
+    clock.passes(2 * HOUR_NS)
+    assert store.may_build(KEY)
+
+
+@pytest.mark.parametrize("step", [-DECADE_NS, DECADE_NS])
+def test_a_clock_that_was_never_right_counts_for_nothing(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path, step: int
+) -> None:
+    clock.synced = False
+    store.note_failure(KEY, "why")
+    clock.reboot()
+    clock.unix, clock.synced = clock.unix + step, True
+    assert not _opened(tmp_path, clock).may_build(KEY)
+
+
+STRIKE = st.builds(
+    Strike,
+    kind=st.sampled_from(Kind),
+    reason=st.just("why"),
+    age_ns=st.integers(0, (1 << 63) - 1),
+    seen_ns=st.integers(0, (1 << 63) - 1),
+    boot_id=st.sampled_from(["boot-1", "boot-2"]),
+    unix_ns=st.integers(-(1 << 62), 1 << 62),
+    synced=st.booleans(),
+)
+NOW = st.builds(
+    Now,
+    st.integers(0, (1 << 62)),
+    st.builds(
+        WallLabel, st.integers(-(1 << 62), 1 << 62), st.booleans(), st.sampled_from(["boot-1", "boot-2"])
+    ),
+)
+
+
+@given(STRIKE, NOW)
+def test_nothing_grows_younger_and_the_record_stays_valid(strike: Strike, now: Now) -> None:
+    older = aged(strike, now)
+    assert older.age_ns >= strike.age_ns
+    assert aged(older, now) == older
+    assert Strike.model_validate_json(older.model_dump_json()) == older
+
+
+@given(st.lists(STRIKE, max_size=8))
+def test_what_is_old_refuses_nothing(strikes: list[Strike]) -> None:
+    old = [strike.model_copy(update={"age_ns": EXPIRY_S * NS_PER_S}) for strike in strikes]
+    assert refusal_of(old) is None
+    assert (refusal_of(strikes) is None) <= (
+        refusal_of(strikes[1:]) is None
+    )  # fewer strikes never refuse more
+
+
+# The record
+
+
+def test_a_record_that_is_damaged_allows_one_more_build(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path
+) -> None:
+    store.note_failure(KEY, "why")
+    (store.folder.failures / f"{KEY}.json").write_bytes(b"{")
+    again = _opened(tmp_path, clock)
+    assert again.may_build(KEY)
+    again.begin_build(KEY)
+    again.note_failure(KEY, "why")
+    assert not _opened(tmp_path, clock).may_build(KEY)
+
+
+def test_memory_is_bounded_and_forgets_the_oldest(store: EngineStore, clock: DeviceClock) -> None:
+    keys = [another(str(number)).key for number in range(MOST_KEYS + 5)]
+    store.folder.make()
+    for key in keys:
+        clock.passes(NS_PER_S)
+        store.note_failure(key, "why" * 1000)
+    assert set(store.failing_keys()) == set(keys[5:])
+
+
+def test_many_strikes_of_one_key_are_bounded(store: EngineStore) -> None:
+    for number in range(100):
+        store.note_failure(KEY, f"try {number}\nand\x00 so on")
+    assert len(store.failures(KEY)) == 16
+    assert store.failures(KEY)[-1].reason == "try 99 and  so on"
