@@ -43,6 +43,8 @@ _GUARD = "edge_runtime.guard"
 _GATE = f"{_GUARD}.motion_gate"
 _SAME_CODEC = "the name of an encoding has no case"
 _AS_FALSE = "None is as false as False"
+_STARTED = "each start sets it before anybody reads it"
+_ENDS = "what was killed ends, whether its end is waited for with a bound or without"
 _WRITTEN_OVER = "the first write, at once, sets it"
 _NO_DESCRIPTOR = "a descriptor below 0 is none, and 0 is taken in every process"
 _SAME_LENGTH = "all are as long as the list of channels"
@@ -72,6 +74,18 @@ KNOWN: dict[str, str] = {
     f"{_GATE}.estop.xǁEmergencyStopǁlook__mutmut_27": _SAME_LENGTH,
     f"{_GATE}.limits.xǁ_Axisǁpassed__mutmut_8": "keeps one entry more, before which the search for the least stops",
     f"{_GATE}.limits.xǁ_Axisǁ_floor__mutmut_15": "the side is 1 or -1: to divide by it is to multiply",
+    f"{_GATE}.outputs.xǁExecOutputǁ__init____mutmut_6": _STARTED,
+    f"{_GATE}.outputs.xǁExecOutputǁ__init____mutmut_7": _STARTED,
+    f"{_GATE}.outputs.xǁExecOutputǁclose__mutmut_5": "a nanosecond in a second",
+    f"{_GATE}.outputs.xǁExecOutputǁclose__mutmut_6": _ENDS,
+    f"{_GATE}.outputs.x__encoded__mutmut_3": _AS_FALSE,
+    f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_6": _STARTED,
+    f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_7": _STARTED,
+    f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_9": _STARTED,
+    f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_10": _STARTED,
+    f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_11": _STARTED,
+    f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_12": _STARTED,
+    f"{_GATE}.verification.xǁVerificationǁclose__mutmut_2": _ENDS,
     f"{_GATE}.proposals.x__encoded__mutmut_3": _AS_FALSE,
 }
 """Mutants that nobody can tell from the original, and why; also in docs/decisions."""

@@ -133,7 +133,8 @@ class ExecOutput(Output):
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
             os.set_blocking(writing, False)
-            os.write(writing, frame)  # a frame is far smaller than a pipe holds
+            if os.write(writing, frame) < len(frame):  # a frame of ours is far smaller than a pipe holds
+                return False
             self._running = subprocess.Popen(  # noqa: S603 - the program is the configuration's
                 program,
                 stdin=reading,

@@ -38,14 +38,12 @@ def until(what: Callable[[], object], within_s: float = 30.0) -> None:
 
 def test_frames() -> None:
     proposal = Proposal(7, 1_000 * MS, 100 * MS, "drive", {"v": 0.5})
-    assert json.loads(command_frame(proposal, 1_040 * MS)) == {
-        "seq": 7,
-        "action": "drive",
-        "values": {"v": 0.5},
-        "ttl_us": 60_000,
-    }
+    frame = b'{"seq":7,"action":"drive","values":{"v":0.5},"ttl_us":60000}'
+    assert command_frame(proposal, 1_040 * MS) == frame
     assert json.loads(command_frame(proposal, 1_101 * MS))["ttl_us"] == 0
-    assert json.loads(safe_frame({"v": -0.5, "w": 0.0})) == {"safe": True, "values": {"v": -0.5, "w": 0.0}}
+    assert safe_frame({"v": -0.5, "w": 0.0}) == b'{"safe":true,"values":{"v":-0.5,"w":0.0}}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        safe_frame({"v": float("nan")})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -164,6 +162,31 @@ def test_a_program_that_runs_too_long_is_killed(tmp_path: Path) -> None:
     until(lambda: output.command(b"", 7 * S) is None)
     output.safe(b"", 0)
     output.close()
+
+
+def test_what_a_program_says_goes_nowhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    speaks = script(tmp_path, "go", f"echo heard; echo heard >&2; touch {tmp_path}/spoke\n")
+    output = ExecOutput(speaks, speaks, 10 * S)
+    assert output.command(b"", 0) is None
+    until((tmp_path / "spoke").exists)
+    output.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_frame_that_no_pipe_holds_is_not_sent_in_part(tmp_path: Path) -> None:
+    output = ExecOutput(["/bin/cat"], ["/bin/cat"], S)
+    assert output.command(bytes(1 << 21), 0) is Reason.OUTPUT
+    assert not output.safe(bytes(1 << 21), 0)
+    output.close()
+
+
+def test_a_safe_value_gets_its_time_at_the_end_and_no_more(tmp_path: Path) -> None:
+    output = ExecOutput(["/bin/true"], ["/bin/sleep", "100"], 50 * MS)
+    assert output.safe(b"", 0)
+    running = output._running
+    assert running is not None
+    output.close()
+    assert running.poll() == -9
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:

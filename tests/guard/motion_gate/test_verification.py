@@ -1,6 +1,7 @@
 """The verifier as a process, and one that does not answer, or answers nonsense."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -196,3 +197,55 @@ def test_a_folder_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
     )
     assert (came.returncode, came.stdout) == (1, b"")
     assert b"No such file or directory" in came.stderr
+
+
+def test_what_the_verifier_is_asked(tmp_path: Path) -> None:
+    asked_for = tmp_path / "asked"
+    code = f"import sys, pathlib; pathlib.Path({str(asked_for)!r}).write_text(sys.stdin.read())"
+    asked = verification(tmp_path, code)
+    assert asked.present(RECORD, 0) is None
+    verdict(asked, 0)
+    text = asked_for.read_text()
+    question = json.loads(text)
+    assert question.keys() == {"record", "device", "risky", "longest_ms", "keys", "used"}
+    assert '"longest_ms": 600000,' in text
+    assert (question["device"], question["risky"], question["used"]) == (DEVICE, ["tip"], str(tmp_path))
+    asked.close()
+
+
+def test_the_verifier_is_told_its_parent_and_is_not_heard(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = tmp_path / "told"
+    code = (
+        f"import os, sys, pathlib; pathlib.Path({str(told)!r}).write_text(os.environ['EDGE_RUNTIME_PARENT']);"
+        "print('a word', file=sys.stderr)"
+    )
+    asked = verification(tmp_path, code)
+    assert asked.present(RECORD, 0) is None
+    verdict(asked, 0)
+    asked.close()
+    assert told.read_text() == str(os.getpid())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_question_that_no_pipe_holds_is_not_asked_in_part(tmp_path: Path) -> None:
+    keys = {f"k{at}": public_hex(KEY) for at in range(4000)}
+    asked = Verification(Approvers(keys, tmp_path, S), CART, DEVICE, COMMAND)
+    assert asked.present(RECORD, 0) is Reason.APPROVAL_UNANSWERED
+    asked.close()
+
+
+@pytest.mark.parametrize(("more", "refused"), [("", None), ("x", Reason.APPROVAL_UNANSWERED)])
+def test_an_answer_may_be_as_long_as_it_may_and_counts_when_it_is_whole(
+    tmp_path: Path, more: str, refused: Reason | None
+) -> None:
+    """A verdict is not read out of a part of the answer."""
+    code = (
+        'import sys, time; answer = \'{"digest": "00", "remaining_ms": 1000}\'.ljust(4096);'
+        f"sys.stdout.write(answer); sys.stdout.flush(); time.sleep(0.3); sys.stdout.write({more!r})"
+    )
+    asked = verification(tmp_path, code)
+    assert asked.present(RECORD, 0) is None
+    assert verdict(asked, 0).refused is refused
+    asked.close()
