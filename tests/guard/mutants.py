@@ -86,6 +86,8 @@ KNOWN: dict[str, str] = {
     f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_11": _STARTED,
     f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_12": _STARTED,
     f"{_GATE}.verification.xǁVerificationǁclose__mutmut_2": _ENDS,
+    f"{_GATE}.verification.xǁVerificationǁ_end__mutmut_4": _AS_FALSE,
+    f"{_GATE}.wiring.x_listen__mutmut_3": "a letter more of a name that is changed at once",
     f"{_GATE}.proposals.x__encoded__mutmut_3": _AS_FALSE,
 }
 """Mutants that nobody can tell from the original, and why; also in docs/decisions."""

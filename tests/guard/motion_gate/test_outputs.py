@@ -232,7 +232,13 @@ def test_a_child_that_ends_while_it_is_killed(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_the_settings_name_is_made(tmp_path: Path) -> None:
-    assert isinstance(output_to(ToPrograms(("a",), ("b",), 1)), ExecOutput)
+    programs = output_to(ToPrograms(("/bin/sleep", "9"), ("/bin/true",), S))
+    assert programs.command(b"", 0) is None
+    programs.tick(S - 1)
+    assert programs.command(b"", S - 1) is Reason.BUSY
+    until(lambda: programs.command(b"", S) is None)
+    assert programs.safe(b"", S)
+    programs.close()
     output = output_to(ToDatagrams(("127.0.0.1", 9)))
     assert isinstance(output, DatagramOutput)
     output.close()
@@ -245,6 +251,10 @@ def test_what_the_settings_name_is_made(tmp_path: Path) -> None:
         stop_input(DatagramStop(tmp_path / "estop", MS)),
     ]
     assert [channel.released(0) for channel in inputs] == [True, True, False]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as button:
+        button.sendto(b"0", str(tmp_path / "estop"))
+    assert inputs[2].released(0)
+    assert not inputs[2].released(2 * MS)
     for channel in inputs:
         channel.close()
     os.close(writing)
@@ -254,6 +264,8 @@ def test_a_successor_takes_the_place(tmp_path: Path) -> None:
     path = tmp_path / "motion.sock"
     path.write_text("left over")
     first, mine = listen(path)
+    assert not first.getblocking()
+    assert path.stat().st_mode & 0o777 == 0o660
     assert not is_replaced(path, mine)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
         to.sendto(b"a", str(path))

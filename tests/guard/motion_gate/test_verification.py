@@ -199,6 +199,18 @@ def test_a_folder_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
     assert b"No such file or directory" in came.stderr
 
 
+def test_an_answer_lasts_as_long_as_it_says(tmp_path: Path) -> None:
+    asked = verification(tmp_path, """print('{"digest": "00", "remaining_ms": 1}')""")
+    assert asked.present(RECORD, 5) is None
+    assert verdict(asked, 9) == Verdict(None, 5, "00", 5 + MS)
+
+
+def test_no_answer_lasts_beyond_what_a_time_can_be(tmp_path: Path) -> None:
+    asked = verification(tmp_path, """print('{"digest": "00", "remaining_ms": 600000}')""")
+    assert asked.present(RECORD, (1 << 62) - 7) is None
+    assert verdict(asked, (1 << 62) - 7) == Verdict(None, (1 << 62) - 7, "00", 1 << 62)
+
+
 def test_what_the_verifier_is_asked(tmp_path: Path) -> None:
     asked_for = tmp_path / "asked"
     code = f"import sys, pathlib; pathlib.Path({str(asked_for)!r}).write_text(sys.stdin.read())"
