@@ -43,6 +43,8 @@ _GUARD = "edge_runtime.guard"
 _GATE = f"{_GUARD}.motion_gate"
 _SAME_CODEC = "the name of an encoding has no case"
 _AS_FALSE = "None is as false as False"
+_PREPARED = "`prepare`, at once, sets it"
+_EITHER_WAY = "what was not bound is not there to be taken away: the caller hears that it was not found"
 _STARTED = "each start sets it before anybody reads it"
 _ENDS = "what was killed ends, whether its end is waited for with a bound or without"
 _WRITTEN_OVER = "the first write, at once, sets it"
@@ -87,6 +89,20 @@ KNOWN: dict[str, str] = {
     f"{_GATE}.verification.xǁVerificationǁ__init____mutmut_12": _STARTED,
     f"{_GATE}.verification.xǁVerificationǁclose__mutmut_2": _ENDS,
     f"{_GATE}.verification.xǁVerificationǁ_end__mutmut_4": _AS_FALSE,
+    **{f"{_GUARD}.slot.xǁSlotReaderǁ__init____mutmut_{at}": _PREPARED for at in (12, 13, 16, 17, 18, 19, 20)},
+    f"{_GUARD}.slot.xǁSlotReaderǁprepare__mutmut_2": "no nonce equals either",
+    f"{_GUARD}.slot.xǁSlotReaderǁchallenge__mutmut_6": "the order of random bytes",
+    f"{_GUARD}.slot.xǁSlotReaderǁchallenge__mutmut_11": "a random bit less of 63",
+    f"{_GUARD}.slot.xǁSlotReaderǁ_fault__mutmut_17": "a beat with the number of the last one was judged before",
+    f"{_GUARD}.slot.x__beat__mutmut_31": "a stage is always bytes",
+    f"{_GUARD}.slot.x__beat__mutmut_34": "a stage is always bytes",
+    f"{_GUARD}.starving.x_tasks_of__mutmut_9": "the kernel writes digits, the same in each encoding",
+    f"{_GUARD}.starving.x_tasks_of__mutmut_14": _SAME_CODEC,
+    f"{_GUARD}.starving.x_tasks_of__mutmut_15": "UTF-8 is the encoding of the machine",
+    f"{_GUARD}.starving.x_tasks_of__mutmut_17": "UTF-8 is the encoding of the machine",
+    f"{_GUARD}.starving.x_tasks_of__mutmut_23": _SAME_CODEC,
+    f"{_GATE}.wiring.x_listen__mutmut_20": _EITHER_WAY,
+    f"{_GATE}.wiring.x_listen__mutmut_21": _EITHER_WAY,
     f"{_GATE}.wiring.x_listen__mutmut_3": "a letter more of a name that is changed at once",
     f"{_GATE}.proposals.x__encoded__mutmut_3": _AS_FALSE,
 }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,35 @@ def test_a_process_whose_processor_is_taken_waits_all_the_time(script: str, proc
 
 def test_one_that_was_stopped_does_not_wait(processor: int) -> None:
     assert share_waited(SPINS, processor, taken=False, number=signal.SIGSTOP) < 0.1
+
+
+def test_what_the_kernel_says_of_a_thread() -> None:
+    """A thread may have a name that is no text."""
+    code = "import sys, threading; print('on', flush=True); threading.Event().wait(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            (Path("/proc") / str(child.pid) / "comm").write_bytes(b"\xff\xfe")
+            found = tasks_of(child.pid)
+            assert found is not None
+            assert found.keys() == {child.pid}
+            status = (Path("/proc") / str(child.pid) / "status").read_bytes().splitlines()
+            slept = next(line for line in status if line.startswith(b"voluntary_ctxt_switches"))
+            assert 0 < found[child.pid].sleeps <= int(slept.split()[1])
+            assert found[child.pid].ran_ns > 0
+        finally:
+            child.kill()
+
+
+def test_a_kernel_that_does_not_count_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Path.read_text
+
+    def old(path: Path, encoding: str | None = None, errors: str | None = None) -> str:
+        text = read(path, encoding=encoding, errors=errors)
+        return "\n".join(line for line in text.splitlines() if not line.startswith("voluntary"))
+
+    monkeypatch.setattr(Path, "read_text", old)
+    found = tasks_of(os.getpid())
+    assert found is not None
+    assert found[os.getpid()].sleeps == -1
