@@ -101,12 +101,13 @@ def test_one_that_was_stopped_does_not_wait(processor: int) -> None:
 
 def test_what_the_kernel_says_of_a_thread() -> None:
     """A thread may have a name that is no text."""
-    code = "import sys, threading; print('on', flush=True); threading.Event().wait(600)"
+    names = "open('/proc/self/comm', 'wb', 0).write(b'\\xff\\xfe')"
+    code = f"import threading; {names}; print('on', flush=True); threading.Event().wait(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
         try:
             assert child.stdout is not None
             child.stdout.readline()
-            (Path("/proc") / str(child.pid) / "comm").write_bytes(b"\xff\xfe")
+            assert (Path("/proc") / str(child.pid) / "comm").read_bytes() == b"\xff\xfe\n"
             found = tasks_of(child.pid)
             assert found is not None
             assert found.keys() == {child.pid}
