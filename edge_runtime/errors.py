@@ -5,6 +5,12 @@ as a traceback. Exit codes are listed in docs/cli.md: 0 done, 1 failed or refuse
 """
 
 
+def first_line(said: object) -> str:
+    """What a library said, for a sentence of one line: its first 300 characters, or else its type's name."""
+    text = str(said).strip()
+    return text.splitlines()[0][:300] if text else type(said).__name__
+
+
 class EdgeRuntimeError(Exception):
     """Base of all errors that this project raises on purpose."""
 

@@ -37,6 +37,14 @@ def die_with_parent(number: int = signal.SIGKILL, parent: int | None = None) -> 
         os.kill(os.getpid(), number)
 
 
+def signal_name(number: int) -> str:
+    """`SIGSEGV` for 11; a real-time signal has its number alone."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def leave_no_core() -> None:
     """Called by a process that holds pictures, events or keys: a crash of it, or of a child, writes no core file.
 

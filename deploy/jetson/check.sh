@@ -5,6 +5,11 @@
 # Needs no root. Never run on hardware yet: see README.md.
 set -eu
 
+case ${1:-} in
+    -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) printf 'check: there is no option %s; see %s --help\n' "$1" "$0" >&2; exit 2 ;;
+esac
+
 venv=${1:-/opt/edge-runtime}
 config=${2:-}
 worst=0

@@ -22,9 +22,11 @@ PYCUDA=2026.1
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 refuse() { say "$@"; exit 2; }
+help() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0; }
 
 while [ $# -gt 0 ]; do
     case $1 in
+        -h | --help) help ;;
         --dry-run) dry=yes ;;
         --skip-apt) apt= ;;
         --venv | --cuda | --config | --root)
@@ -37,7 +39,7 @@ while [ $# -gt 0 ]; do
             esac
             shift
             ;;
-        *) refuse "there is no option $1; see the head of $0" ;;
+        *) refuse "there is no option $1; see $0 --help" ;;
     esac
     shift
 done
@@ -46,7 +48,8 @@ case $library in
     *) refuse "--cuda is pycuda or bindings, not $library" ;;
 esac
 [ -z "$root" ] || [ -n "$dry" ] || refuse "--root is for --dry-run: nothing can be installed below another root"
-[ -z "$config" ] || [ -r "$config" ] || refuse "the configuration $config cannot be read"
+[ -z "$config" ] || { [ -f "$config" ] && [ -r "$config" ]; } ||
+    refuse "the configuration $config is no file that can be read; edge-runtime config init writes one"
 
 # JetPack first: what is wrong here cannot be mended by anything below.
 release=$(sed -n 's/^# R\([0-9]*\) (release), REVISION: \([0-9.]*\),.*/\1.\2/p' "$root/etc/nv_tegra_release" 2>/dev/null || :)
@@ -146,7 +149,7 @@ if [ -n "$config" ]; then
     as_root install -m 644 "$scratch/unit" /etc/systemd/system/edge-runtime.service
     as_root systemctl daemon-reload
     as_root systemctl enable edge-runtime
-    say "the service is enabled; start it with: sudo systemctl start edge-runtime"
+    [ -n "$dry" ] || say "the service is enabled; start it with: sudo systemctl start edge-runtime"
 fi
 if [ -n "$dry" ]; then
     show "$here/check.sh" "$venv" ${config:+"$config"}

@@ -60,7 +60,7 @@ def judge(
     reason = None
     if child.nonfinite > parent.nonfinite:
         reason = f"{child.nonfinite} candidates hold NaN or infinite numbers, {parent.nonfinite} of its parent's do"
-    elif lost > max_drop:
+    elif not lost <= max_drop:  # also where it is no number
         reason = f"mAP falls by {lost:.2f} points, from {before:.4f} to {after:.4f}; {max_drop:g} may be lost"
     elif low := shortfall(child, floor):
         reason = f"{low}, which its parent's package declares"

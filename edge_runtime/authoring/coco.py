@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from edge_runtime.config.regular_file import open_regular
 from edge_runtime.errors import ConfigError
 from edge_runtime.packages.validation import explain
 
@@ -83,7 +84,8 @@ def read_coco(path: Path) -> CocoSet:
         ConfigError: it cannot be read, is not COCO format, or contradicts itself.
     """
     try:
-        truth = CocoSet.model_validate_json(path.read_bytes())
+        with open_regular(path) as file:
+            truth = CocoSet.model_validate_json(file.read())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:

@@ -89,8 +89,8 @@ def evaluate_package(
     absent = [image.file_name for image in truth.images if not _is_file(images / image.file_name)]
     if absent and not skip_unreadable:
         raise ConfigError(
-            f"{images} lacks {len(absent)} of {len(truth.images)} annotated images, the first is {absent[0]} "
-            "(--skip-unreadable leaves them out and counts them)"
+            f"{images} lacks {len(absent)} of {len(truth.images)} annotated images, the first is {absent[0]}: "
+            "name the folder that has them (`edge-runtime eval --skip-unreadable` leaves them out and counts them)"
         )
     detector = Detector(package, backend, score=score, nms_iou=nms_iou, max_detections=EVALUATION_DETECTIONS)
     found: dict[int, Detections] = {}

@@ -20,7 +20,7 @@ from edge_runtime.authoring.quantize_graph import (
     name_nodes,
     require_symmetric,
 )
-from edge_runtime.errors import PackageError
+from edge_runtime.errors import PackageError, first_line
 from edge_runtime.packages.scratch import scratch_directory
 from edge_runtime.perception.backends import Tensor
 
@@ -95,7 +95,7 @@ def _folded(weights: bytes, scratch: Path) -> Any:
     try:
         onnxruntime.InferenceSession(str(given), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises several kinds
-        raise PackageError(f"the graph cannot be prepared for quantising: {_first_line(error)}") from error
+        raise PackageError(f"the graph cannot be prepared for quantising: {first_line(error)}") from error
     model = onnx.load(str(folded))
     drop_unused(model)
     name_nodes(model)
@@ -144,7 +144,7 @@ def _ranges(
                 progress(done)
             return calibrator.compute_data()
     except Exception as error:
-        raise PackageError(f"the graph cannot be calibrated: {_first_line(error)}") from error
+        raise PackageError(f"the graph cannot be calibrated: {first_line(error)}") from error
 
 
 def _with_qdq(parent: Any, ranges: Any) -> Any:
@@ -177,13 +177,8 @@ def _with_qdq(parent: Any, ranges: Any) -> Any:
         )
         quantizer.quantize_model()
     except Exception as error:
-        raise PackageError(f"the graph cannot be quantised: {_first_line(error)}") from error
+        raise PackageError(f"the graph cannot be quantised: {first_line(error)}") from error
     model = quantizer.model.model
     drop_unused(model)
     require_symmetric(model)
     return model
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__

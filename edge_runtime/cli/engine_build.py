@@ -19,6 +19,7 @@ from edge_runtime.engines.tensorrt_model import open_tensorrt
 from edge_runtime.engines.wanted import EngineOptions, wanted_recipe
 from edge_runtime.errors import BackendError, ConfigError, EdgeRuntimeError, MissingDependency
 from edge_runtime.node.engines import engine_source, tensorrt_options
+from edge_runtime.node.models import governor_of
 from edge_runtime.packages import ModelPackage, open_package, require_licence
 from edge_runtime.state import StateDirectory
 
@@ -79,7 +80,7 @@ def build_targets(
     """
     if target.is_file() and target.suffix.lower() in _CONFIGURATIONS:
         loaded = load_config(target)
-        targets, source = _of_configuration(loaded, names), engine_source(loaded, state)
+        targets, source = configured_targets(loaded, names), engine_source(loaded, state)
     else:
         if names:
             raise ConfigError(f"{target} is a package: --model means a model of a configuration")
@@ -97,7 +98,17 @@ def build_targets(
     return found
 
 
-def _of_configuration(loaded: LoadedConfig, names: tuple[str, ...]) -> list[Target]:
+def configured_targets(loaded: LoadedConfig, names: tuple[str, ...]) -> list[Target]:
+    """The engines that a run of a configuration wants.
+
+    Args:
+        loaded: the configuration.
+        names: models of it; all that ask for TensorRT without one.
+
+    Raises:
+        ConfigError: there is nothing to build, or no such model.
+        PackageError: a package does not open, or its licence was not accepted.
+    """
     models = loaded.config.models
     if unknown := [name for name in names if name not in models]:
         raise ConfigError(f"there is no model named {unknown[0]}; models are {', '.join(sorted(models))}")
@@ -108,8 +119,21 @@ def _of_configuration(loaded: LoadedConfig, names: tuple[str, ...]) -> list[Targ
     for name in wanted:
         package = open_package(loaded.resolve(models[name].package))
         require_licence(package.manifest, models[name].accept_licences, model=name)
-        targets.append(Target(name, package, tensorrt_options(models[name]), Role.ASSIGNED))
+        targets += [
+            Target(name, package, tensorrt_options(models[name], batch), Role.ASSIGNED)
+            for batch in _batches(loaded, name)
+        ]
     return targets
+
+
+def _batches(loaded: LoadedConfig, name: str) -> list[int]:
+    """Images in one run of a model: its own, and those of each model whose place it takes on hot days."""
+    config = loaded.config
+    used = {camera.model for camera in config.cameras.values()}
+    governor = governor_of(config)
+    variants = {} if governor is None else governor.variants
+    places = [place for place in sorted(used) if name in (place, *variants.get(place, ()))]
+    return sorted({config.models[place].batch for place in places or [name]})
 
 
 def _build(target: Target, source: EngineSource) -> Built:
@@ -147,15 +171,20 @@ def built_record(built: Built) -> dict[str, Any]:
 def say_built(built: Built, *, quiet: bool) -> None:
     """What came of a target, for people: problems on stderr."""
     for reason in built.report.supply.found_wrong:
-        sys.stderr.write(f"{built.name}: taken out of use: {reason}\n")
+        _complain(f"{built.name}: taken out of use: {reason}")
     for text in built.report.warnings:
-        sys.stderr.write(f"warning: {built.name}: {text}\n")
+        _complain(f"warning: {built.name}: {text}")
     if built.problem is not None:
-        sys.stderr.write(f"error: {built.name}: {built.problem}\n")
+        _complain(f"error: {built.name}: {built.problem}")
     elif not quiet:
         supply = built.report.supply
         how = f"built in {supply.seconds:.1f} s" if supply.built else "was there already"
         sys.stdout.write(f"{built.name}: engine {built.report.key[:12]} {how}, loaded and proved\n")
+
+
+def _complain(text: str) -> None:
+    """A line on stderr; names out of a model's graph stand in it, and must not drive the terminal."""
+    sys.stderr.write("".join(sign if sign.isprintable() else "?" for sign in text) + "\n")
 
 
 def assigned_keys(config: Path, state: Path | None) -> tuple[str, ...]:
@@ -172,7 +201,7 @@ def assigned_keys(config: Path, state: Path | None) -> tuple[str, ...]:
         raise BackendError(f"which engines {config} needs cannot be said: {error}") from error
     return tuple(
         wanted_recipe(target.package, machine, target.options.engine).key
-        for target in _of_configuration(loaded, ())
+        for target in configured_targets(loaded, ())
     )
 
 

@@ -1,13 +1,12 @@
 """`edge-runtime eval`: the accuracy of a model package on a COCO-format set."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edge_runtime.cli.progress_bar import progress_bar
 from edge_runtime.cli.state_option import State
 
 if TYPE_CHECKING:
@@ -87,17 +86,17 @@ def evaluate(
     if backend.facts.degraded is not None:
         say(f"warning: {backend.facts.degraded}")
     try:
-        with _progress(len(truth.images)) as advance:
+        with progress_bar("images") as shown:
             report = evaluate_package(
                 package,
                 backend,
                 truth,
                 images,
-                classes=_names(classes),
+                classes=class_names(classes),
                 score=score,
                 nms_iou=nms_iou,
                 skip_unreadable=skip_unreadable,
-                progress=advance,
+                progress=partial(shown, "images"),
             )
     finally:
         backend.close()
@@ -125,24 +124,9 @@ def _engines(state: Path | None) -> "EngineSource":
     return EngineSource(EngineStore(StateDirectory.find(state).engines))
 
 
-def _names(given: list[str] | None) -> tuple[str, ...]:
+def class_names(given: list[str] | None) -> tuple[str, ...]:
     """`--classes a,b --classes c` → a, b, c."""
     return tuple(name.strip() for text in given or () for name in text.split(",") if name.strip())
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("images", total=total)
-        yield lambda done, _total: bar.update(task, completed=done)
 
 
 def _figures(report: "EvaluationReport", floor: "AccuracyFloor | None", *, fit: bool) -> dict[str, Any]:

@@ -126,7 +126,15 @@ def live_screen(snapshot: "RunSnapshot", rates: Mapping[str, float], title: str 
     if len(rows) > _MOST_CAMERAS:
         table.add_row(f"and {len(rows) - _MOST_CAMERAS} more")
     lines = [Text(f"{title}  {snapshot.seconds:.0f} s  {_problems(snapshot.cameras)}".strip(), style="bold")]
-    return Group(*lines, table, *_recent(snapshot))
+    return Group(*lines, *_degraded(snapshot), table, *_recent(snapshot))
+
+
+def _degraded(snapshot: "RunSnapshot") -> list[Text]:
+    return [
+        Text(f"{name} is degraded: {model.degraded}", style="bold yellow")
+        for name, model in snapshot.models.items()
+        if model.degraded is not None
+    ]
 
 
 def _progress(camera: "CameraSnapshot", *, known: bool) -> list[Text]:

@@ -1,16 +1,16 @@
 """`edge-runtime model quantize`: a package in 8 or 16 bits, let through only if it is nearly as accurate."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edge_runtime.cli.evaluate import class_names
+from edge_runtime.cli.progress_bar import progress_bar
+
 if TYPE_CHECKING:
-    from edge_runtime.authoring.quantize import Outcome, Progress
+    from edge_runtime.authoring.quantize import Outcome
     from edge_runtime.packages import ModelPackage
 
 
@@ -108,12 +108,12 @@ def quantize(
         method=method.value,
         max_drop=max_drop,
         leave=tuple(leave or ()),
-        classes=tuple(part.strip() for text in classes or () for part in text.split(",") if part.strip()),
+        classes=class_names(classes),
         threads=usable_cores(),
     )
     cv2.setNumThreads(1)
     evaluated = Evaluated(truth, pictures, evaluate_on.resolve().parent.name)
-    with _progress() as progress:
+    with progress_bar("preparing") as progress:
         outcome = quantize_package(package, chosen, evaluated, settings, progress)
     written = write_quantized(outcome, out, name=name, replace=force) if outcome.accepted else None
     _report(outcome, written, as_json=as_json)
@@ -122,21 +122,6 @@ def quantize(
             f"{package.manifest.name} in {precision.value} is refused, and nothing is written: "
             f"{outcome.best.verdict.refused} (candidates tried: {len(outcome.attempts)})"
         )
-
-
-@contextmanager
-def _progress() -> "Iterator[Progress]":
-    """A bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _what, _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("preparing", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
 def _report(outcome: "Outcome", written: "ModelPackage | None", *, as_json: bool) -> None:

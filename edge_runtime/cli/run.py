@@ -62,7 +62,11 @@ def run(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option("--state", metavar="DIR", help="State directory, for the configuration of a device."),
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="State directory, for the configuration of a device and for TensorRT engines.",
+        ),
     ] = None,
 ) -> int:
     """Run cameras, models and rules of one configuration; under the guard where it is that of a device."""
@@ -72,9 +76,10 @@ def run(
     from edge_runtime.telemetry import configure_logging
 
     loaded = load_config(config)
-    if state is not None and not loaded.config.is_device:
+    if state is not None and not loaded.config.keeps_state:
         raise ConfigError(
-            "--state means nothing here: the configuration has no delivery and no guard section"
+            "--state means nothing here: the configuration has no delivery and no guard section, and no model "
+            "with tensorrt among its providers"
         )
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
     target = events if events is not None else _events_file(loaded)
@@ -214,9 +219,9 @@ def _engines(
     loaded: "LoadedConfig", state: Path | None, beats: "SlotWriter | None", stopper: "Stopper"
 ) -> "EngineSource":
     """Where TensorRT's engines come from; a build tells the log, and the guard that the start gets on."""
-    from edge_runtime.node.engines import engine_source, told
+    from edge_runtime.node.engines import engine_source, log_progress
 
-    progress = told((lambda _stage: None) if beats is None else beats.starting)
+    progress = log_progress((lambda _stage: None) if beats is None else beats.starting)
     return engine_source(loaded, state, progress, stop=lambda: stopper.asked)
 
 

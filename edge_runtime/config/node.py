@@ -150,6 +150,11 @@ class NodeConfig(ConfigModel):
         return self.delivery is not None or self.guard is not None
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether a run of it has anything to keep in a state directory: what a device does, or engines."""
+        return self.is_device or any("tensorrt" in model.providers for model in self.models.values())
+
+    @property
     def guarding(self) -> GuardConfig:
         """The section `guard`, or what holds without one."""
         return self.guard or GuardConfig()

@@ -107,13 +107,18 @@ class Program:
 
     def _say(self, text: str, code: int) -> int:
         shown = [_one_line(text)] if self.one_line else text.splitlines()
-        lines = [line for line in shown if line.strip()] or ["failed"]
+        lines = [_plain(line) for line in shown if line.strip()] or ["failed"]
         try:
             sys.stderr.write(f"error: {lines[0]}\n" + "".join(f"{line}\n" for line in lines[1:]))
             sys.stderr.flush()
         except BrokenPipeError:
             pass
         return code
+
+
+def _plain(text: str) -> str:
+    """Control characters made visible: a name out of somebody's file must not drive the terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _one_line(text: str) -> str:

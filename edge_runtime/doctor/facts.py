@@ -5,11 +5,13 @@ A number or a name that nobody read would hide a fault or raise a false one (jet
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from edge_runtime.errors import ConfigError
+
+_Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _Record(BaseModel):
@@ -39,7 +41,7 @@ class MachineFacts(_Record):
     system_python: str | None
     virtual_environment: bool
     system_site_packages: bool | None
-    processors: int | None
+    processors: _Count | None
 
 
 class JetsonFacts(_Record):
@@ -57,7 +59,7 @@ class JetsonFacts(_Record):
     soc: str | None
     jetpack: str | None
     power_mode: str | None
-    power_modes: Mapping[str, int]
+    power_modes: Mapping[str, _Count]
 
 
 class GpuFacts(_Record):
@@ -72,7 +74,7 @@ class GpuFacts(_Record):
     name: str | None
     compute_capability: str | None
     driver: str | None
-    memory_bytes: int | None
+    memory_bytes: _Count | None
 
 
 class CudaFacts(_Record):
@@ -126,16 +128,16 @@ class ClockFacts(_Record):
 class MemoryFacts(_Record):
     """Bytes of RAM."""
 
-    total_bytes: int | None
-    available_bytes: int | None
+    total_bytes: _Count | None
+    available_bytes: _Count | None
 
 
 class DiskFacts(_Record):
     """The file system of the state directory, or of the folder in which it would be made."""
 
     path: str
-    total_bytes: int | None
-    free_bytes: int | None
+    total_bytes: _Count | None
+    free_bytes: _Count | None
     read_only: bool | None
 
 
@@ -207,6 +209,10 @@ class Facts(_Record):
     configuration: ConfigurationFacts | None
     models: Mapping[str, ModelFacts]
     unknown: Mapping[str, str]
+
+    def sees(self, module: str) -> bool:
+        """Whether this interpreter finds a module, by the name of its distribution."""
+        return module in self.modules and self.modules[module].visible
 
     @model_validator(mode="after")
     def _every_null_has_its_reason(self) -> "Facts":

@@ -8,6 +8,7 @@ from edge_runtime.doctor.facts import GpuFacts, JetsonFacts, VideoFacts
 from edge_runtime.doctor.jetpack import SOCS
 from edge_runtime.doctor.look import Look, clean
 from edge_runtime.health import Reading
+from edge_runtime.health.nvidia import read_driver
 from edge_runtime.health.reading import unknown
 
 ELEMENTS = ("rtspsrc", "h264parse", "avdec_h264")
@@ -17,7 +18,6 @@ JETSON_ELEMENTS = ("nvv4l2decoder", "nvvidconv", "nvarguscamerasrc")
 """Asked for on a Jetson: the decoder, what turns its pictures into plain ones, and CSI cameras."""
 
 _QUERY = "name,compute_cap,driver_version,memory.total"
-_DRIVER = re.compile(r"NVRM version:.*?\s(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)(?:\s|$)", re.MULTILINE)
 _CAPABILITY = re.compile(r"\d{1,2}\.\d")
 _SECONDS = 15.0
 
@@ -35,13 +35,13 @@ def gpu(look: Look, board: JetsonFacts | None) -> GpuFacts | None:
     name, capability, driver, mebibytes = told if len(told) == 4 else [""] * 4
     soc = SOCS.get(board.soc or "") if board is not None else None
     listed = _listed(look)
-    loaded = _DRIVER.search(look.files.text("/proc/driver/nvidia/version").value or "")
-    if not (name or soc or listed or loaded):
+    loaded = read_driver(look.files)
+    if not (name or soc or listed or loaded.known):
         return look.keep("gpu", unknown(said.reason or "nvidia-smi names none"))
     name = name or (soc[0] if soc else listed)
     if not _CAPABILITY.fullmatch(capability):
         capability = soc[1] if soc else ""
-    driver = driver if driver[:1].isdigit() else (loaded[1] if loaded else "")
+    driver = driver if driver[:1].isdigit() else (loaded.value or "")
     silent = said.reason or "its driver does not say"
     shared = "it shares the processors' memory" if soc else silent
     size = Reading(int(mebibytes) << 20) if re.fullmatch(r"[1-9]\d{0,8}", mebibytes) else unknown(shared)

@@ -1,8 +1,6 @@
 """How the doctor looks: files below a root, commands with a time limit, and the reasons of what is not found."""
 
-import os
 import re
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -93,26 +91,6 @@ class Look:
         if reading.value is None:
             self.reasons[path] = clean(reading.reason)
         return reading.value
-
-    def text(self, path: str, most: int) -> Reading[str]:
-        """The text of a file that is larger than `SysFiles` reads: its first `most` bytes."""
-        try:
-            handle = os.open(self.root / path.lstrip("/"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return unknown("not there")
-        except (OSError, ValueError) as error:
-            return unknown(f"cannot be opened: {getattr(error, 'strerror', None) or error}")
-        try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return unknown("not a regular file")
-            with os.fdopen(handle, "rb", closefd=False) as stream:
-                raw = stream.read(most)
-        except OSError as error:
-            return unknown(f"cannot be read: {error.strerror}")
-        finally:
-            os.close(handle)
-        text = raw.decode("utf-8", errors="replace")
-        return Reading(text) if text.strip() else unknown("empty")
 
 
 def clean(text: str) -> str:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from edge_runtime.doctor.facts import ModelFacts
 from edge_runtime.doctor.look import clean
+from edge_runtime.lifeline import signal_name, told_parent
 
 OpenModel = Callable[[str, tuple[str, ...], float], ModelFacts]
 """Opens the model of this name, which asks for these providers, within so many seconds."""
@@ -62,6 +63,7 @@ def watch(command: Sequence[str], providers: tuple[str, ...], timeout_s: float) 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=told_parent(os.environ),
             start_new_session=True,  # so that what it starts is ended with it
         )
     except OSError as error:
@@ -79,7 +81,7 @@ def watch(command: Sequence[str], providers: tuple[str, ...], timeout_s: float) 
             _end(child)
             raise
     if child.returncode < 0:
-        return facts(error=f"its process was ended by {_signal_name(-child.returncode)} while it opened")
+        return facts(error=f"its process was ended by {signal_name(-child.returncode)} while it opened")
     lines = said.decode("utf-8", errors="replace").splitlines()
     try:
         told = json.loads(lines[-1]) if lines else None
@@ -95,10 +97,3 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

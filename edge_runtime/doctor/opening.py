@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 from edge_runtime.config import load_config
-from edge_runtime.engines.opening import open_model
 from edge_runtime.engines.progress import BuildProgress
 from edge_runtime.errors import BackendError, EdgeRuntimeError
-from edge_runtime.node.engines import engine_source, model_options
-from edge_runtime.node.models import lowest_score
-from edge_runtime.packages import open_package, require_licence
+from edge_runtime.lifeline import die_with_parent
+from edge_runtime.node.engines import engine_source
+from edge_runtime.node.models import execution_of, open_in_place
 from edge_runtime.perception.backends import BackendFacts
 from edge_runtime.telemetry import configure_logging, redact
 
@@ -29,7 +28,6 @@ def open_configured(config: Path, name: str, state: Path | None) -> BackendFacts
         EdgeRuntimeError: it does not open as configured.
     """
     loaded = load_config(config)
-    settings = loaded.config.models[name]
 
     def refuse(_progress: BuildProgress) -> None:
         # A build takes minutes, and one that is broken off would count as failed.
@@ -37,11 +35,10 @@ def open_configured(config: Path, name: str, state: Path | None) -> BackendFacts
             f"no engine is built for it on this device yet: edge-runtime engine build {config}"
         )
 
-    package = open_package(loaded.resolve(settings.package))
-    require_licence(package.manifest, settings.accept_licences, model=name)
-    deployed = package.manifest.thresholds.score if settings.score is None else settings.score
-    options = model_options(settings, threads=1, score=lowest_score(loaded.config, name, deployed))
-    opened = open_model(package, options, engine_source(loaded, state, refuse), name=name)
+    source = engine_source(loaded, state, refuse)
+    # A look holds nothing, and its time limit may end it: neither is to cost a sound engine.
+    execution = execution_of(loaded.config, name)
+    opened = open_in_place(loaded, name, name, execution, source, holds=False)
     try:
         return opened.model.backend.facts
     finally:
@@ -66,6 +63,7 @@ def answer(config: Path, name: str, state: Path | None = None) -> dict[str, str]
 
 def main() -> None:
     """The process's arguments are the configuration file, the model's name in it, and the state directory."""
+    die_with_parent()
     configure_logging("critical")
     config, name, *state = sys.argv[1:]
     told = answer(Path(config), name, Path(state[0]) if state else None)

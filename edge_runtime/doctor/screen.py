@@ -40,8 +40,9 @@ def summary(findings: Iterable[Finding]) -> str:
 
 
 def _wrapped(text: str, first: str, others: str) -> list[str]:
+    shown = "".join(character if character.isprintable() else " " for character in text)  # it may be a file's
     return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
+        shown, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False
     ) or [first.rstrip()]
 
 
@@ -52,22 +53,18 @@ def _words(facts: Facts, part: str) -> Iterator[str]:
         yield facts.gpu.name or "an NVIDIA GPU"
         yield f"driver {facts.gpu.driver}" if facts.gpu.driver else "driver unknown"
         yield (
-            f"{facts.gpu.memory_bytes / _GIGA:.1f} GB of its own"
+            f"{facts.gpu.memory_bytes / _GIGA:.1f} GiB of its own"
             if facts.gpu.memory_bytes
             else "shared memory"
         )
     elif part == "tensorrt":
         version = full_version(facts)
-        there = "tensorrt" in facts.modules and facts.modules["tensorrt"].visible
-        yield f"TensorRT {version or '(version unknown)'}" if version or there else "no TensorRT"
+        there = version or facts.sees("tensorrt")
+        yield f"TensorRT {version or '(version unknown)'}" if there else "no TensorRT"
         yield f"CUDA toolkit {facts.cuda.version}" if facts.cuda.version else "no CUDA toolkit"
     elif part == "onnxruntime":
         shown = ("onnxruntime", "onnxruntime-gpu", "numpy", "opencv", "av")
-        yield from (
-            f"{name} {facts.modules[name].version or '?'}"
-            for name in shown
-            if name in facts.modules and facts.modules[name].visible
-        )
+        yield from (f"{name} {facts.modules[name].version or '?'}" for name in shown if facts.sees(name))
     elif part == "video":
         yield f"GStreamer {facts.video.gstreamer}" if facts.video.gstreamer else "no GStreamer"
         yield from (f"{name} {'yes' if there else 'no'}" for name, there in facts.video.elements.items())
@@ -98,4 +95,4 @@ def _machine(facts: Facts) -> Iterator[str]:
 def _share(name: str, part: int | None, whole: int | None, word: str) -> str:
     if part is None or whole is None:
         return f"{name} unknown"
-    return f"{name} {part / _GIGA:.1f} of {whole / _GIGA:.1f} GB {word}"
+    return f"{name} {part / _GIGA:.1f} of {whole / _GIGA:.1f} GiB {word}"

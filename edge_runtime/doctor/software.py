@@ -11,6 +11,7 @@ from pathlib import Path
 from edge_runtime.doctor.facts import CudaFacts, ModuleFacts
 from edge_runtime.doctor.look import Look, clean
 from edge_runtime.health import Reading
+from edge_runtime.health.dpkg import installed_packages
 from edge_runtime.health.reading import unknown
 
 MODULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -31,8 +32,6 @@ _PACKAGES = re.compile(
     r"|(cuda-(nvcc|nvrtc|cudart)|libcurand-dev)-\d{1,2}-\d{1,2}|python3-(gi|opencv|venv|dev)"
     r"|libopencv-python|gstreamer1\.0-(libav|plugins-(base|good|bad))"
 )
-_MOST_STATUS = 64 << 20
-_VERSION = re.compile(r"[\w.+:~-]{1,60}")
 _METADATA = re.compile(
     r"(?P<name>[\w.-]{1,80}?)-(?P<version>\d[\w.+!]{0,60})(-py3(\.\d+)?)?\.(dist|egg)-info"
 )
@@ -41,22 +40,7 @@ _SYSTEM_FOLDERS = ("usr/lib/python3", "usr/local/lib/python3")
 
 def packages(look: Look) -> dict[str, str]:
     """Versions of the installed apt packages that matter, by name."""
-    status = look.text("/var/lib/dpkg/status", _MOST_STATUS)
-    found: dict[str, str] = {}
-    for stanza in (status.value or "").split("\n\n"):
-        fields = {}
-        for line in stanza.splitlines():
-            name, colon, value = line.partition(": ")
-            if colon and name in ("Package", "Status", "Version"):
-                fields[name] = value.strip()
-        name, version = fields.get("Package", ""), fields.get("Version", "")
-        if (
-            fields.get("Status") == "install ok installed"
-            and _PACKAGES.fullmatch(name)
-            and _VERSION.fullmatch(version)
-        ):
-            found[name] = version
-    return found
+    return installed_packages(look.files, _PACKAGES)
 
 
 def modules(look: Look) -> dict[str, ModuleFacts]:
@@ -150,7 +134,7 @@ def cuda(look: Look, installed: Mapping[str, str]) -> CudaFacts:
 
 
 def _toolkit(look: Look, installed: Mapping[str, str]) -> Reading[str]:
-    told = look.text("/usr/local/cuda/version.json", 1 << 20)
+    told = look.files.text("/usr/local/cuda/version.json", 1 << 20)
     named = re.search(
         r'"cuda"\s*:\s*\{[^{}]*?"version"\s*:\s*"(\d{1,3}(?:\.\d{1,5}){1,3})"', told.value or ""
     )

@@ -21,9 +21,8 @@ from edge_runtime.engines.build import BuildRequest
 from edge_runtime.engines.errors import BuildFailed, BuildTimeout
 from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody, read_progress
 from edge_runtime.engines.recipe import EngineRecipe
-
-_MOST_BYTES: Final = 4 << 30
-"""Of an engine: the weights of a detector have some ten MiB."""
+from edge_runtime.engines.verify import MAX_ENGINE_BYTES
+from edge_runtime.lifeline import signal_name
 
 _MOST_LINE: Final = 1 << 20
 _TAIL: Final = 4000
@@ -207,19 +206,12 @@ def _result(child: "subprocess.Popen[bytes]", last: Mapping[str, Any], stderr: P
     tail = stderr.read_bytes()[-_TAIL:].decode("utf-8", "replace").splitlines()
     log = tuple(line for line in tail if line.strip())[-8:]
     if child.returncode < 0:
-        name = _signal_name(-child.returncode)
+        name = signal_name(-child.returncode)
         why = ": the system needed its memory, most likely" if child.returncode == -signal.SIGKILL else ""
         raise NoEngine(KILLED, f"the process that built the engine was ended by {name}{why}", log)
     raise NoEngine(
         KILLED, f"the process that built the engine left with {child.returncode} and no reason", log
     )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def collect(request: BuildRequest, done: Mapping[str, Any]) -> BuiltEngine:
@@ -233,7 +225,7 @@ def collect(request: BuildRequest, done: Mapping[str, Any]) -> BuiltEngine:
         NoEngine: the engine is not the one that it speaks of.
     """
     size = request.result.stat().st_size
-    if size != done.get("bytes") or size > _MOST_BYTES:
+    if size != done.get("bytes") or size > MAX_ENGINE_BYTES:
         raise NoEngine(
             "files", f"the engine that was built has {size} bytes, and {done.get('bytes')} were written"
         )

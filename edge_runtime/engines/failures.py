@@ -48,6 +48,10 @@ rebuilt, and a power cut in a build is no proof against it."""
 MOST_DEATHS: Final = 3
 """So many processes may end while they load an engine: one may be killed by chance, or by a power cut."""
 
+DEADLY: Final = "ended while loading it"
+"""In the reason of an engine that was taken out of use for that. The one that is built in its place gets a single
+try: the guard calls more than five ends in ten minutes a crash loop, and keeps the device from moving."""
+
 
 class Strike(Record):
     """One thing that went wrong.
@@ -189,6 +193,11 @@ class Failures:
         """How many processes ended while they loaded the engine of a key."""
         return sum(strike.kind is Kind.LOADING for strike in self.of(key))
 
+    def most_deaths(self, key: str) -> int:
+        """How many processes may end while they load the engine of a key."""
+        again = any(one.kind is Kind.QUARANTINED and DEADLY in one.reason for one in self.of(key))
+        return 1 if again else MOST_DEATHS
+
     def loaded(self, key: str) -> None:
         """The engine was loaded, or refused: this process lives."""
         self._change(key, lambda strikes: _without_last(strikes, Kind.LOADING))
@@ -244,8 +253,6 @@ class Failures:
         if not strikes:
             remove_whatever(path)
         else:
-            if path.is_dir() and not path.is_symlink():  # nothing can be renamed onto a folder
-                remove_whatever(path)
             write_record(path, FailureRecord(strikes=strikes[-16:]))
             self._bound()
         self._unwritten.pop(key, None)

@@ -35,6 +35,11 @@ _POLL_S: Final = 0.05
 _LONGEST_POLL_S: Final = 0.5
 
 
+def loading_lock(key: str) -> str:
+    """Name of the lock that one of the processes that load an engine holds; see `StoreFolder.locked`."""
+    return f"{key}.load"
+
+
 class StoreFolder:
     """Paths below the store's directory.
 
@@ -102,8 +107,9 @@ class StoreFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self.holds, self.failures, self.timing, self.quarantine, self.locks):
                 folder.mkdir(mode=0o700, exist_ok=True)
-                if not stat.S_ISDIR(folder.lstat().st_mode):
-                    raise StoreUnusable(f"{folder} is a link, not a folder: remove it, and it is made anew")
+                _require_folder(folder)
+            with contextlib.suppress(FileNotFoundError):  # it is there while an engine is built
+                _require_folder(self.building)
 
     @contextlib.contextmanager
     def owned(self, wait_s: float = STORE_WAIT_S) -> Iterator[None]:
@@ -286,6 +292,14 @@ class StoreFolder:
         finally:
             os.close(handle)
         return True
+
+
+def _require_folder(path: Path) -> None:
+    """What lies in the store's folders is removed as garbage: through a link that would be somebody's files."""
+    mode = path.lstat().st_mode
+    if not stat.S_ISDIR(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "a file"
+        raise StoreUnusable(f"{path} is {kind}, not a folder: remove it, and it is made anew")
 
 
 def _require_file(path: Path) -> None:

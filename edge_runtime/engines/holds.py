@@ -106,10 +106,7 @@ class Holds:
         if self.of(hold.model, hold.role) == hold.key:
             return
         with self.folder.owned(), self.folder.explained():
-            path = self.folder.holds / _name(hold.model, hold.role)
-            if path.is_dir() and not path.is_symlink():  # nothing can be renamed onto a folder
-                remove_whatever(path)
-            write_record(path, hold)
+            write_record(self.folder.holds / _name(hold.model, hold.role), hold)
 
     def drop(self, model: str, role: Role | None = None) -> None:
         """Let a model's engine go in one role, or in all.

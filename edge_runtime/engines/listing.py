@@ -15,7 +15,7 @@ from edge_runtime.engines.folder import StoreFolder
 from edge_runtime.engines.holds import Hold
 from edge_runtime.engines.manifest import EngineManifest
 from edge_runtime.engines.recipe import Sha256
-from edge_runtime.engines.records import Record, names_in, read_record, remove_whatever, size_of, write_record
+from edge_runtime.engines.records import Record, names_in, read_record, size_of, write_record
 from edge_runtime.engines.verify import read_manifest
 
 _MANIFEST_NAME = re.compile(r"([0-9a-f]{64})\.json")
@@ -77,8 +77,6 @@ class RecentKeys:
         before = self.read()
         if before[-1:] == (key,):
             return
-        if self.folder.recent.is_dir() and not self.folder.recent.is_symlink():
-            remove_whatever(self.folder.recent)
         after = (*(one for one in before if one != key), key)
         write_record(self.folder.recent, _Recent(keys=after[-_MOST_RECENT:]))
 

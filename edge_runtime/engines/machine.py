@@ -3,40 +3,25 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.engines.facts import MachineFacts
-from edge_runtime.errors import MissingDependency
-from edge_runtime.health.jetson import is_jetson, read_jetson
+from edge_runtime.health.dpkg import installed_packages
+from edge_runtime.health.jetson import is_jetson, read_l4t
+from edge_runtime.health.nvidia import read_driver
 from edge_runtime.health.sysfiles import SysFiles
-from edge_runtime.perception.backends.tensorrt._cuda import Cuda, open_cuda
+from edge_runtime.perception.backends.tensorrt import Cuda
+from edge_runtime.perception.backends.tensorrt.runtime import MISSING_TENSORRT, import_tensorrt
 
-MISSING_TENSORRT: Final = (
-    "TensorRT is not installed here: on a Jetson `apt install python3-libnvinfer` and a virtual environment with "
-    "--system-site-packages"
-)
+OpenDevice = Callable[[], Cuda]
+"""Opens the GPU for the thread that calls it."""
 
-_DPKG = Path("/var/lib/dpkg/status")
-_PACKAGE = re.compile(r"^Package: libnvinfer\d+\n(?:.+\n)*?Version: ([0-9.]+)", re.MULTILINE)
-
-
-def import_tensorrt() -> Any:
-    """The module `tensorrt`.
-
-    Raises:
-        MissingDependency: it is not installed, or a library that it needs is not.
-    """
-    try:
-        import tensorrt  # noqa: PLC0415 - a machine without it runs models by ONNX Runtime
-    except ImportError as error:
-        if getattr(error, "name", None) == "tensorrt":
-            raise MissingDependency(MISSING_TENSORRT) from None
-        raise MissingDependency(f"TensorRT is installed but cannot be imported: {error}") from error
-    return tensorrt
+_LIBRARY = re.compile(r"libnvinfer\d{1,2}")
+_BUILD = re.compile(r"\d+(?:\.\d+){3}")
 
 
-def tensorrt_version(trt: Any, dpkg: Path = _DPKG) -> str:
+def tensorrt_version(trt: Any, root: Path = Path("/")) -> str:
     """The full version of the installed TensorRT, with its build number where that is known.
 
     An engine needs the exact build; the module of a Jetson names three parts only, and Debian's records know the
@@ -44,54 +29,34 @@ def tensorrt_version(trt: Any, dpkg: Path = _DPKG) -> str:
 
     Args:
         trt: the module.
-        dpkg: Debian's record of what is installed.
+        root: where var lies.
     """
     said = str(trt.__version__)
     if said.count(".") >= 3:
         return said
-    try:
-        found = _PACKAGE.search(dpkg.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return said
-    return found.group(1) if found is not None and found.group(1).startswith(f"{said}.") else said
+    installed = installed_packages(SysFiles(root, SystemClock()), _LIBRARY).values()
+    builds = [build[0] for version in installed if (build := _BUILD.match(version)) is not None]
+    return next((build for build in builds if build.startswith(f"{said}.")), said)
 
 
-def read_machine(cuda: Cuda, trt: Any, *, root: Path = Path("/"), dpkg: Path = _DPKG) -> MachineFacts:
+def read_machine(cuda: Cuda, trt: Any, *, root: Path = Path("/")) -> MachineFacts:
     """The facts of this machine, as an opened device and the module tell them.
 
     Args:
         cuda: opened by this thread.
         trt: the module.
-        root: where etc and proc lie.
-        dpkg: Debian's record of what is installed.
+        root: where etc, proc and var lie.
     """
     files = SysFiles(root, SystemClock())
+    jetson = is_jetson(files)
     major, minor = cuda.compute_capability
     return MachineFacts(
         gpu=cuda.device_name,
         sm=f"{major}.{minor}",
-        tensorrt=tensorrt_version(trt, dpkg),
-        l4t=read_jetson(files).l4t.value if is_jetson(files) else None,
-        driver=_driver(files),
+        tensorrt=tensorrt_version(trt, root),
+        l4t=read_l4t(files).value if jetson else None,
+        driver=None if jetson else read_driver(files).value,
     )
 
 
-def _driver(files: SysFiles) -> str | None:
-    """Version of the kernel's driver; on a Jetson it is part of L4T."""
-    if is_jetson(files):
-        return None
-    text = files.text("/proc/driver/nvidia/version").value or ""
-    found = re.search(r"Kernel Module.*?\s([0-9]+\.[0-9]+(?:\.[0-9]+)*)\s", text)
-    return None if found is None else found.group(1)
-
-
-OpenDevice = Callable[[], Cuda]
-
-__all__ = [
-    "MISSING_TENSORRT",
-    "OpenDevice",
-    "import_tensorrt",
-    "open_cuda",
-    "read_machine",
-    "tensorrt_version",
-]
+__all__ = ["MISSING_TENSORRT", "OpenDevice", "import_tensorrt", "read_machine", "tensorrt_version"]

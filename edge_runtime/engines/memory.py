@@ -6,7 +6,6 @@ device.
 """
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,11 @@ import numpy as np
 from edge_runtime.clock import SystemClock
 from edge_runtime.engines.errors import DoesNotFit
 from edge_runtime.engines.recipe import EngineRecipe, TensorDeclaration
+from edge_runtime.engines.wanted import MIB
 from edge_runtime.health.jetson import is_jetson
+from edge_runtime.health.linux import read_memory
 from edge_runtime.health.sysfiles import SysFiles
-from edge_runtime.perception.backends.tensorrt._cuda import Cuda
-
-MIB: Final = 1 << 20
+from edge_runtime.perception.backends.tensorrt import Cuda
 
 _PICTURE_BYTES: Final = 1920 * 1080 * 3
 """Of a picture whose size nobody knows before it comes."""
@@ -110,10 +109,10 @@ def read_budget(cuda: Cuda, *, root: Path = Path("/")) -> MemoryBudget:
     """
     files = SysFiles(root, SystemClock())
     if is_jetson(files):
-        text = files.text("/proc/meminfo").value or ""
-        found = {name: int(kib) << 10 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
-        if "MemAvailable" in found and "MemTotal" in found:
-            return MemoryBudget(found["MemAvailable"], found["MemTotal"], shared=True)
+        memory = read_memory(files)
+        available, total = memory.available_bytes.value, memory.total_bytes.value
+        if available is not None and total is not None:
+            return MemoryBudget(available, total, shared=True)
     free, total = cuda.memory()
     return MemoryBudget(free, total, shared=False)
 
@@ -153,13 +152,7 @@ def build_terms(weights_bytes: int, workspace_bytes: int) -> tuple[Term, ...]:
 
 def side_by_side(models: Iterable[tuple[str, Sequence[Term]]]) -> tuple[Term, ...]:
     """Terms of models that are loaded at once, as in an exchange: the old one goes when the new one works."""
-    return tuple(
-        Term(f"{name} of {model}", nbytes) for model, terms in models for name, nbytes in _pairs(terms)
-    )
-
-
-def _pairs(terms: Sequence[Term]) -> Iterable[tuple[str, int]]:
-    return ((term.name, term.nbytes) for term in terms)
+    return tuple(Term(f"{term.name} of {model}", term.nbytes) for model, terms in models for term in terms)
 
 
 def _tensor_bytes(tensor: TensorDeclaration, recipe: EngineRecipe) -> int:

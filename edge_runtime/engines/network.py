@@ -48,7 +48,7 @@ def make_logger(trt: Any) -> Any:
             if severity in (trt.ILogger.INFO, trt.ILogger.VERBOSE):
                 return
             with self._lock:
-                self.lines = [*self.lines[1 - _MOST_LINES :], " ".join(str(msg).split())[:500]]
+                self.lines = [*self.lines[1 - _MOST_LINES :], _one_line(str(msg))]
 
     return Logger()
 
@@ -111,7 +111,12 @@ def parse_network(trt: Any, builder: Any, logger: Any, model: bytes, path: Path)
 
 def _parser_error(error: Any) -> str:
     node = f" at node {error.node_name()} ({error.node_operator()})" if error.node() >= 0 else ""
-    return " ".join(f"{error.desc()}{node}".split())[:500]
+    return _one_line(f"{error.desc()}{node}")
+
+
+def _one_line(text: str) -> str:
+    """TensorRT's words, in which names from the model stand: nothing in them may drive a terminal."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())[:500]
 
 
 def configure(trt: Any, builder: Any, network: Any, recipe: EngineRecipe, cache: bytes) -> Any:

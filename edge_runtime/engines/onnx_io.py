@@ -1,9 +1,11 @@
 """What an ONNX file declares: its inputs and outputs, and the files that hold weights outside of it.
 
 The key of an engine covers them, and a device has no `onnx` package. So this walks the protobuf wire format,
-without copying weights. Field numbers are those of onnx.proto: ModelProto.graph = 7; GraphProto.initializer = 5,
-input = 11, output = 12; ValueInfoProto.name = 1, type = 2; TypeProto.tensor_type = 1; its elem_type = 1, shape = 2;
-TensorProto.name = 8, external_data = 13, data_location = 14.
+without copying weights. Field numbers are those of onnx.proto: ModelProto.graph = 7, functions = 25;
+GraphProto.node = 1, initializer = 5, input = 11, output = 12, sparse_initializer = 15; FunctionProto.node = 7;
+NodeProto.attribute = 5; AttributeProto.t = 5, g = 6, tensors = 10, graphs = 11, sparse_tensor = 22,
+sparse_tensors = 23; SparseTensorProto.values = 1, indices = 2; ValueInfoProto.name = 1, type = 2;
+TypeProto.tensor_type = 1; its elem_type = 1, shape = 2; TensorProto.name = 8, external_data = 13.
 """
 
 import mmap
@@ -14,9 +16,21 @@ from typing import Final
 
 from edge_runtime.errors import PackageError
 
-_GRAPH: Final = 7
-_INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
+_GRAPH, _FUNCTION = 7, 25
+_NODE, _INITIALIZER, _INPUT, _OUTPUT, _SPARSE = 1, 5, 11, 12, 15
 _TENSOR_NAME, _EXTERNAL = 8, 13
+
+_TENSORS: Final = {
+    "graph": {_NODE: "node", _INITIALIZER: "tensor", _SPARSE: "sparse"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+"""By kind of message: its fields that are, or have in them, tensors."""
+
+_DEEPEST: Final = 100
+"""Messages within messages: protobuf itself reads no more."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 DTYPES: Final[dict[int, str]] = {
@@ -80,15 +94,18 @@ def _model(data: memoryview) -> DeclaredModel:
     initial: set[str] = set()
     external: set[str] = set()
     for number, body in _fields(data):
-        if number != _GRAPH or isinstance(body, int):
+        if isinstance(body, int):
             continue
+        if number == _FUNCTION:
+            external |= _files(body, "function")
+        if number != _GRAPH:
+            continue
+        external |= _files(body, "graph")
         for kind, part in _fields(body):
             if isinstance(part, int):
                 continue
             if kind == _INITIALIZER:
-                name, files = _initializer(part)
-                initial.add(name)
-                external |= files
+                initial.add(_name(part))
             elif kind == _INPUT:
                 inputs.append(_tensor(part))
             elif kind == _OUTPUT:
@@ -99,18 +116,28 @@ def _model(data: memoryview) -> DeclaredModel:
     return DeclaredModel(fed, tuple(outputs), tuple(sorted(external)))
 
 
-def _initializer(data: memoryview) -> tuple[str, set[str]]:
-    name, files = "", set()
+def _name(data: memoryview) -> str:
+    """Of a tensor."""
+    found = [body for number, body in _fields(data) if number == _TENSOR_NAME and not isinstance(body, int)]
+    return _text(found[-1]) if found else ""
+
+
+def _files(data: memoryview, kind: str, depth: int = 0) -> set[str]:
+    """Files of all tensors in a message: a constant is an attribute of a node, and a loop's body a graph in one."""
+    if depth > _DEEPEST:
+        raise PackageError("the weights have graphs within graphs that no network has: the file is damaged")
+    files: set[str] = set()
     for number, body in _fields(data):
         if isinstance(body, int):
             continue
-        if number == _TENSOR_NAME:
-            name = _text(body)
-        elif number == _EXTERNAL:
-            entry = {key: _text(value) for key, value in _fields(body) if not isinstance(value, int)}
-            if entry.get(1) == "location":
-                files.add(entry.get(2, ""))
-    return name, files
+        if kind == "tensor":
+            if number == _EXTERNAL:
+                entry = {key: _text(value) for key, value in _fields(body) if not isinstance(value, int)}
+                if entry.get(1) == "location":
+                    files.add(entry.get(2, ""))
+        elif number in _TENSORS[kind]:
+            files |= _files(body, _TENSORS[kind][number], depth + 1)
+    return files
 
 
 def _tensor(data: memoryview) -> DeclaredTensor:

@@ -16,6 +16,7 @@ from edge_runtime.engines.tensorrt_model import open_tensorrt
 from edge_runtime.errors import BackendError, DecodeError, MissingDependency, PackageError
 from edge_runtime.packages import ModelPackage
 from edge_runtime.perception.model import LoadedModel, load_model
+from edge_runtime.telemetry import get_logger
 
 TENSORRT: Final = "tensorrt"
 PROVIDERS: Final = (TENSORRT, "cuda", "cpu")
@@ -145,9 +146,15 @@ def _open_tensorrt(
         raise BackendError("TensorRT needs an engine store, and none was given")
     try:
         return open_tensorrt(request, source, report.tensorrt)
+    except (BackendError, MissingDependency):
+        raise
     except (PackageError, DecodeError) as error:
         # What is wrong with the package itself, ONNX Runtime will say too; what only an engine needs, it will not.
         raise BackendError(str(error)) from error
+    except Exception as error:
+        # A library that breaks its word must not end each start: the guard would take that for a crash loop.
+        get_logger().exception("TensorRT cannot be used", model=request.name)
+        raise BackendError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def _open_onnxruntime(package: ModelPackage, group: tuple[str, ...], options: ModelOptions) -> LoadedModel:

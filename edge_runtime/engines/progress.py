@@ -13,7 +13,7 @@ class BuildProgress:
     """One sign of progress.
 
     Attributes:
-        phase: as TensorRT calls it, or `parse`, `save`.
+        phase: as TensorRT calls it, or `wait` (for another's build), `start`, `parse`, `save`.
         step: of the phase, from 0.
         steps: of the phase; 0 where nobody knows.
         parent: the phase that it is part of; empty for the outermost.

@@ -57,11 +57,12 @@ def read_whole(path: Path, largest: int) -> bytes:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file; the caller holds the store's lock.
+    """Replace a file, or whatever else has its name; the caller holds the store's lock.
 
     Raises:
         OSError: the folder cannot be written or the disk is full; nothing is left behind.
     """
+    remove_folder(path)
     write_file(path, data, 0o600, part=f"{path.name}{PART}{secrets.token_hex(4)}")
 
 
@@ -113,6 +114,16 @@ def remove_whatever(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder that has a file's name, onto which nothing can be renamed; anything else stays.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    if path.is_dir() and not path.is_symlink():
+        remove_whatever(path)
 
 
 def size_of(path: Path) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from edge_runtime.engines.errors import StoreFull
-from edge_runtime.engines.folder import StoreFolder
+from edge_runtime.engines.folder import StoreFolder, loading_lock
 from edge_runtime.engines.holds import Holds
 from edge_runtime.engines.listing import Entry, RecentKeys, entries_in
 from edge_runtime.engines.quota import Stored, to_fit, to_tidy
@@ -153,7 +153,7 @@ class Room:
                 needed[key] = "it is assigned"
             elif entry.newer:
                 needed[key] = "a newer release wrote it"
-            elif (holder := self.folder.in_use(key)) is not None:
+            elif holder := self.folder.in_use(key) or self.folder.in_use(loading_lock(key)):
                 needed[key] = f"it is being built or opened by {holder}"
         return needed
 

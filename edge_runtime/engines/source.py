@@ -6,12 +6,13 @@ from pathlib import Path
 
 from edge_runtime.engines.building import Builder, build_engine
 from edge_runtime.engines.facts import MachineFacts
-from edge_runtime.engines.machine import OpenDevice, import_tensorrt, open_cuda, read_machine
+from edge_runtime.engines.machine import OpenDevice, import_tensorrt, read_machine
 from edge_runtime.engines.memory import MemoryBudget, read_budget
 from edge_runtime.engines.progress import OnProgress, nobody
 from edge_runtime.engines.store import EngineStore
 from edge_runtime.engines.supply import never
 from edge_runtime.engines.wanted import MIB
+from edge_runtime.perception.backends.tensorrt import open_cuda
 
 
 @dataclass(frozen=True, slots=True)

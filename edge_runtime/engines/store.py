@@ -23,8 +23,8 @@ from edge_runtime.engines.errors import (
     StoreUnusable,
 )
 from edge_runtime.engines.facts import MachineFacts
-from edge_runtime.engines.failures import MOST_DEATHS, Failures, Kind, Strike
-from edge_runtime.engines.folder import StoreFolder
+from edge_runtime.engines.failures import DEADLY, Failures, Kind, Strike
+from edge_runtime.engines.folder import StoreFolder, loading_lock
 from edge_runtime.engines.holds import Hold, Holds, Role
 from edge_runtime.engines.listing import Entry, RecentKeys, entry_of
 from edge_runtime.engines.manifest import BuildFacts, EngineManifest
@@ -167,22 +167,26 @@ class EngineStore:
         """Load the engine of a key in this block, until it has given its first answers.
 
         An engine that takes the process down would do so at every start. Each process that ends in the block is
-        remembered; after three the engine is taken out of use.
+        remembered; after three the engine is taken out of use, unless some of them may still be at it.
 
         Raises:
             EngineDamaged: on entering, where it was just taken out of use for that.
             StoreUnusable, StoreBusy: on entering, where it would have to be, and cannot be moved.
         """
         deaths = self._failures.deaths(_key(key))
-        if deaths >= MOST_DEATHS:
-            error = EngineDamaged(f"engine {key[:12]}: {deaths} processes ended while they loaded it")
+        if deaths >= self._failures.most_deaths(key) and self.folder.in_use(loading_lock(key)) is None:
+            who = "a process" if deaths == 1 else f"{deaths} processes"
+            error = EngineDamaged(f"engine {key[:12]}: {who} {DEADLY}")
             self.quarantine(key, str(error))
             raise self._told_with_outlook(key, error)
         self._failures.note(key, Kind.LOADING, "the process ended while it loaded the engine")
-        try:
-            yield
-        finally:
-            self._failures.loaded(key)
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(StoreUnusable, StoreBusy):  # others load it too, or it cannot be shown
+                stack.enter_context(self.folder.locked(loading_lock(key), 0, "the engine is being loaded"))
+            try:
+                yield
+            finally:
+                self._failures.loaded(key)
 
     # What went wrong
 
@@ -221,10 +225,6 @@ class EngineStore:
         """
         with self.folder.owned(), self.folder.explained():
             return self._quarantine.empty()
-
-    def may_build(self, key: str) -> bool:
-        """Whether the engine of a key may be built now; `refusal` says why not."""
-        return self.refusal(key) is None
 
     def refusal(self, key: str) -> str | None:
         """Why the engine of a key is not built now, a sentence without its end; None where it may be."""

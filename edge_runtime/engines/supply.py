@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from edge_runtime.engines.errors import BuildFailed, EngineDamaged, EngineError,
 from edge_runtime.engines.manifest import BuildFacts
 from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody
 from edge_runtime.engines.recipe import EngineRecipe
+from edge_runtime.engines.records import remove_whatever
 from edge_runtime.engines.store import EngineStore
 from edge_runtime.engines.verify import StoredEngine
 from edge_runtime.errors import BackendError
@@ -86,8 +88,7 @@ class Supply:
         stored = self._find(recipe, report)
         if stored is not None:
             return stored
-        self._tell(BuildProgress("wait", 0, 0))
-        with self.store.lock(recipe.key, self.budget_s + _MARGIN_S, self.stop):
+        with self.store.lock(recipe.key, self.budget_s + _MARGIN_S, self._waiting()):
             stored = self._find(recipe, report)  # whoever held the lock may have built it
             return stored if stored is not None else self._build(weights, recipe, report)
 
@@ -119,11 +120,23 @@ class Supply:
             self.store.save_timing_cache(recipe.machine, built.timing_cache)
         return stored
 
+    def _waiting(self) -> Callable[[], bool]:
+        """Asked while another process builds: each second is told, so that the guard knows that it is no hang."""
+        began, most = time.monotonic(), int(self.budget_s + _MARGIN_S)
+        self._tell(BuildProgress("wait", 0, most))
+
+        def asked() -> bool:
+            self._tell(BuildProgress("wait", int(time.monotonic() - began), most))
+            return False
+
+        return asked
+
     def _tell(self, now: BuildProgress) -> None:
         """Called at least each second: here a build is called off."""
         if self.stop():
             raise BuildCalledOff("the build was called off: the run was asked to end")
-        self.progress(now)
+        with contextlib.suppress(OSError):  # of a terminal that is gone; it says nothing about the engine
+            self.progress(now)
 
     @contextlib.contextmanager
     def _remembered(self, key: str) -> Iterator[None]:
@@ -139,6 +152,12 @@ class Supply:
             text = f"the engine cannot be built: {error.filename}: {error.strerror}"
             self.store.note_failure(key, text)
             raise BuildFailed(text) from error
+        except Exception as error:
+            if isinstance(error, BuildCalledOff):
+                self.store.build_called_off(key)
+            else:  # whatever it is, it would come again at each start
+                self.store.note_failure(key, f"{type(error).__name__}: {error}")
+            raise
         except BaseException:
             self.store.build_called_off(key)
             raise
@@ -146,8 +165,8 @@ class Supply:
     @contextlib.contextmanager
     def _scratch(self, key: str) -> Iterator[Path]:
         """A folder on the store's disk; what a power cut left in it goes when the engine is built anew."""
-        folder = self.store.folder.path / "building" / key
-        shutil.rmtree(folder, ignore_errors=True)
+        folder = self.store.folder.building / key
+        remove_whatever(folder)
         folder.mkdir(mode=0o700, parents=True)
         try:
             yield folder

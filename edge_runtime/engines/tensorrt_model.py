@@ -86,15 +86,22 @@ def _load_rebuilt(
 def _load_proved(
     request: TensorRtRequest, source: EngineSource, stored: StoredEngine, report: TensorRtReport
 ) -> LoadedModel:
-    """Load an engine and let it answer; a process that ends meanwhile is remembered."""
-    recipe = stored.manifest.recipe
-    with source.store.loading(recipe.key):
+    """Load an engine and let it answer; a process that ends meanwhile is remembered.
+
+    Unless it only looks: then somebody is there who sees it, and may be the one that ends it.
+    """
+    recipe, looks = stored.manifest.recipe, request.role is None
+    with contextlib.nullcontext() if looks else source.store.loading(recipe.key):
         model = load_stored(request, source, stored, report)
         try:
             prove(model, effective_precision(request.package, recipe))
             return _prepared_alike(model)
         except EngineDisagrees as error:
             model.close()
+            if _ran_well(source.store, recipe.key):
+                raise EngineDisagrees(
+                    f"{error}; it has run a model well before, so it stays: look at the package"
+                ) from error
             _take_out(source.store, stored, error, report)
             raise
         except BaseException:
@@ -163,6 +170,11 @@ def _take_out(store: EngineStore, stored: StoredEngine, why: Exception, report: 
     if not isinstance(why, EngineDamaged):  # then the store has done it already
         key, digest = stored.manifest.recipe.key, stored.manifest.engine_sha256
         store.quarantine(key, str(why), engine_sha256=digest)
+
+
+def _ran_well(store: EngineStore, key: str) -> bool:
+    """Whether a model runs on an engine, or did: then its package is to be doubted, and not the engine."""
+    return any(hold.key == key and hold.role is not Role.ASSIGNED for hold in store.holds())
 
 
 def _refuse_known(store: EngineStore, key: str) -> None:

@@ -60,11 +60,8 @@ class TimingCaches:
         """
         if not 0 < len(cache) <= MAX_TIMING_BYTES:
             return False
-        path = self.folder.timing / _name(machine)
-        if path.is_dir() and not path.is_symlink():  # nothing can be renamed onto a folder
-            remove_whatever(path)
         self._bound(_name(machine))
-        write_whole(path, _head(machine, cache) + b"\n" + cache)
+        write_whole(self.folder.timing / _name(machine), _head(machine, cache) + b"\n" + cache)
         return True
 
     def bytes(self) -> int:
@@ -73,15 +70,6 @@ class TimingCaches:
             return sum(size_of(self.folder.timing / name) for name in names_in(self.folder.timing))
         except OSError:
             return 0
-
-    def clear(self) -> None:
-        """Remove all caches; the caller holds the store's lock.
-
-        Raises:
-            OSError: one cannot be removed.
-        """
-        for name in names_in(self.folder.timing):
-            remove_whatever(self.folder.timing / name)
 
     def _bound(self, mine: str) -> None:
         others = [name for name in names_in(self.folder.timing) if name != mine]

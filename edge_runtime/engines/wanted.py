@@ -14,16 +14,13 @@ from edge_runtime.engines.records import first_problem
 from edge_runtime.errors import PackageError
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.packages.package import ModelPackage
-from edge_runtime.qualification.agreement import Precision
+from edge_runtime.qualification.agreement import PRECISIONS, Precision
 
 MIB: Final = 1 << 20
 
-_PRECISIONS: Final = {
-    "none": "as-exported",
-    "fp16": "fp16",
-    "int8-dynamic": "int8-dynamic",
-    "int8-qdq": "int8-qdq",
-}
+_AS_EXPORTED: Final = "as-exported"
+"""Word of a recipe for weights that nobody quantised."""
+
 _CHANNELS: Final = 3
 
 
@@ -60,12 +57,12 @@ def wanted_recipe(package: ModelPackage, machine: MachineFacts, options: EngineO
 def _recipe(
     package: ModelPackage, machine: MachineFacts, options: EngineOptions, declared: DeclaredModel, batch: int
 ) -> EngineRecipe:
-    spec = package.manifest.input
+    spec, quantisation = package.manifest.input, package.manifest.quantisation
     return EngineRecipe(
         weights_sha256=package.manifest.weights.sha256,
         external={name: _external(package, name) for name in declared.external},
         machine=machine,
-        precision=_PRECISIONS[package.manifest.quantisation],
+        precision=_AS_EXPORTED if quantisation == "none" else quantisation,
         inputs=tuple(_declaration(tensor) for tensor in declared.inputs),
         outputs=tuple(_declaration(tensor) for tensor in declared.outputs),
         profiles=tuple(
@@ -81,9 +78,8 @@ def _recipe(
 
 def effective_precision(package: ModelPackage, recipe: EngineRecipe) -> Precision:
     """The precision whose tolerances hold for an engine: with TF32 a 32-bit layer is as exact as a 16-bit one."""
-    if package.manifest.quantisation in ("int8-dynamic", "int8-qdq"):
-        return "int8"
-    return "fp16" if package.manifest.quantisation == "fp16" or "TF32" in recipe.flags else "fp32"
+    declared = PRECISIONS[package.manifest.quantisation]
+    return "fp16" if declared == "fp32" and "TF32" in recipe.flags else declared
 
 
 def _batch(declared: DeclaredModel, spec: InputSpec, options: EngineOptions) -> int:
@@ -131,10 +127,15 @@ def _sizes(tensor: DeclaredTensor, spec: InputSpec) -> tuple[int, ...]:
 def _external(package: ModelPackage, name: str) -> str:
     """Digest of a file of weights beside the graph."""
     pure = PurePosixPath(name)
-    if not name or pure.is_absolute() or ".." in pure.parts:
+    if not name or "\0" in name or pure.is_absolute() or ".." in pure.parts:
         raise PackageError(f"the graph names weights in {name!r}, which leads out of the package")
     path = package.weights.parent / pure
     try:
+        if not path.resolve(strict=True).is_relative_to(package.directory.resolve()):
+            raise PackageError(f"the graph names weights in {name!r}, which leads out of the package")
+        if not path.is_file():  # a pipe or a device would be read for ever
+            raise PackageError(f"the graph's weights in {name!r} cannot be read: it is not a regular file")
         return sha256_file(path)
-    except OSError as error:
-        raise PackageError(f"the graph's weights in {name} cannot be read: {error.strerror}") from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
+        why = getattr(error, "strerror", None) or "its links lead in a circle"
+        raise PackageError(f"the graph's weights in {name!r} cannot be read: {why}") from error

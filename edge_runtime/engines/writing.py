@@ -7,7 +7,7 @@ from typing import Final
 from edge_runtime.durable import sync_directory
 from edge_runtime.engines.errors import StoreFull
 from edge_runtime.engines.folder import StoreFolder
-from edge_runtime.engines.records import PART, remove_whatever, write_whole
+from edge_runtime.engines.records import PART, remove_folder, remove_whatever, write_whole
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -31,8 +31,7 @@ def write_engine(folder: StoreFolder, key: str, engine: bytes, manifest: bytes) 
         write_whole(staged_manifest, manifest)
         remove_whatever(manifest_path)
         sync_directory(folder.path)
-        if engine_path.is_dir() and not engine_path.is_symlink():  # nothing can be renamed onto a folder
-            remove_whatever(engine_path)
+        remove_folder(engine_path)
         staged_engine.replace(engine_path)
         sync_directory(folder.path)
         staged_manifest.replace(manifest_path)

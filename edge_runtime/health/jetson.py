@@ -127,7 +127,7 @@ def read_jetson(files: SysFiles) -> JetsonHealth:
         entry: files.text(f"{HWMON}/{entry}/name").value or "" for entry in files.names(HWMON, r"hwmon\d+")
     }
     return JetsonHealth(
-        l4t=_release(files.text("/etc/nv_tegra_release")),
+        l4t=read_l4t(files),
         power=_rails(files, chips),
         mode=_mode(files),
         fan=_fan(files, chips),
@@ -137,8 +137,9 @@ def read_jetson(files: SysFiles) -> JetsonHealth:
     )
 
 
-def _release(found: Reading[str]) -> Reading[str]:
-    """`# R36 (release), REVISION: 4.3, GCID: …` is 36.4.3."""
+def read_l4t(files: SysFiles) -> Reading[str]:
+    """Release of the board support: `# R36 (release), REVISION: 4.3, GCID: …` is 36.4.3."""
+    found = files.text("/etc/nv_tegra_release")
     if found.value is None:
         return unknown(found.reason)
     words = re.search(r"R(\d{1,3}) \(release\), REVISION: ([\d.]{1,12})", found.value)

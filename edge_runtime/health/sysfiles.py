@@ -14,7 +14,7 @@ from edge_runtime.clock import NS_PER_MS, Clock
 from edge_runtime.health.reading import Reading, unknown
 
 MAX_BYTES = 16384
-"""Most that is read of one file; /etc/nvpmodel.conf of an Orin has 12 kB, everything else a line."""
+"""Most that is read of one file by itself; /etc/nvpmodel.conf of an Orin has 12 kB, everything else a line."""
 
 MAX_ENTRIES = 64
 """Most entries of one folder that are looked at; a board has about 12 zones, 25 cooling devices, 12 hwmon."""
@@ -46,10 +46,14 @@ class SysFiles:
         self._late = False
         self._until_ns = clock.monotonic_ns() + int(max_ms * NS_PER_MS)
 
-    def text(self, path: str) -> Reading[str]:
+    def text(self, path: str, most: int = MAX_BYTES) -> Reading[str]:
         """The text of a file without surrounding blanks and NUL.
 
         Never raises: absent, unreadable, empty, not text, not a regular file or out of budget is unknown.
+
+        Args:
+            path: from the root.
+            most: bytes; what a longer file has after them is left out.
         """
         if spent := self._spent():
             return unknown(spent)
@@ -63,7 +67,7 @@ class SysFiles:
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return unknown("not a regular file")
-            raw = os.read(handle, MAX_BYTES)
+            raw = os.read(handle, most)
         except OSError as error:  # a powered-off sensor answers EAGAIN, EINVAL or EIO
             return unknown(f"cannot be read: {error.strerror}")
         finally:

@@ -6,7 +6,7 @@ from typing import Final
 
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import ModelConfig
-from edge_runtime.engines.opening import TENSORRT, ModelOptions
+from edge_runtime.engines.opening import ModelOptions
 from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody
 from edge_runtime.engines.request import TensorRtOptions, Thresholds
 from edge_runtime.engines.source import EngineSource
@@ -85,12 +85,7 @@ def model_options(
     )
 
 
-def wants_tensorrt(loaded: LoadedConfig) -> bool:
-    """Whether a model of the configuration may run on TensorRT."""
-    return any(TENSORRT in model.providers for model in loaded.config.models.values())
-
-
-def told(note: Callable[[str], None]) -> OnProgress:
+def log_progress(note: Callable[[str], None]) -> OnProgress:
     """Says in the log, and to the guard, how far a build is.
 
     Args:

@@ -99,7 +99,7 @@ def _load(loaded: LoadedConfig, name: str, source: EngineSource) -> ReadyModel:
     try:
         # one after the other: what was opened is in the list when the next one fails
         for place in (name, *(() if governor is None else governor.variants.get(name, ()))):
-            opened += [_open(loaded, name, place, execution, source)]
+            opened += [open_in_place(loaded, name, place, execution, source)]
     except BaseException:
         for each in opened:
             each.model.close()
@@ -114,10 +114,29 @@ def _load(loaded: LoadedConfig, name: str, source: EngineSource) -> ReadyModel:
     )
 
 
-def _open(
-    loaded: LoadedConfig, name: str, model: str, execution: Execution, source: EngineSource
+def open_in_place(
+    loaded: LoadedConfig,
+    name: str,
+    model: str,
+    execution: Execution,
+    source: EngineSource,
+    *,
+    holds: bool = True,
 ) -> OpenedModel:
-    """A model in the place of `name`, which is itself or one of its variants."""
+    """Open a model of a configuration in the place of one that a camera uses.
+
+    Args:
+        loaded: the configuration.
+        name: of the model that the camera uses.
+        model: of the one to open: that one, or a variant of it.
+        execution: how `name` runs.
+        source: of engines.
+        holds: whether the model keeps its engine from now on; not where somebody only looks.
+
+    Raises:
+        PackageError: the package does not open, or its licence was not accepted.
+        BackendError: the model does not load or run as asked.
+    """
     config, settings = loaded.config, loaded.config.models[model]
     package = open_package(loaded.resolve(settings.package))
     require_licence(package.manifest, settings.accept_licences, model=model)
@@ -128,4 +147,4 @@ def _open(
         score=lowest_score(config, name, deployed),
         batch=config.models[name].batch,
     )
-    return open_model(package, options, source, name=model)
+    return open_model(package, options, source, name=model, holds=holds)

@@ -13,6 +13,14 @@ from edge_runtime.qualification.recognition import overlap
 
 Precision = Literal["fp32", "fp16", "int8"]
 
+PRECISIONS: Final[dict[str, Precision]] = {
+    "none": "fp32",
+    "fp16": "fp16",
+    "int8-dynamic": "int8",
+    "int8-qdq": "int8",
+}
+"""In which weights compute, by the manifest's `quantisation`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:

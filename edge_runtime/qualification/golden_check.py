@@ -8,18 +8,11 @@ import numpy as np
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.packages.manifest import GoldenVector
 from edge_runtime.perception.backends import Tensor
-from edge_runtime.qualification.agreement import TOLERANCES, Precision, disagreement, unmatched
+from edge_runtime.qualification.agreement import PRECISIONS, TOLERANCES, Precision, disagreement, unmatched
 from edge_runtime.qualification.golden import Golden, read_golden
 from edge_runtime.qualification.outputs import nonfinite_outputs
 from edge_runtime.qualification.problem import Problem
 from edge_runtime.qualification.subject import Subject
-
-_PRECISIONS: Final[dict[str, Precision]] = {
-    "none": "fp32",
-    "fp16": "fp16",
-    "int8-dynamic": "int8",
-    "int8-qdq": "int8",
-}
 
 _LOST: Final = 0.25
 """Share of the author's detections that rounding near the threshold may lose; another model loses more."""
@@ -27,7 +20,7 @@ _LOST: Final = 0.25
 
 def golden_problems(subject: Subject) -> Iterator[Problem]:
     """Every difference from the package's golden vectors."""
-    precision = _PRECISIONS[subject.manifest.quantisation]
+    precision = PRECISIONS[subject.manifest.quantisation]
     for vector in subject.manifest.golden:
         where = f"golden vector {vector.name}"
         try:

@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         out.mkdir(parents=True, exist_ok=True)
         for name in CHECKS:
             (out / f"{name}.result.json").unlink(missing_ok=True)
+    except FileExistsError as error:
+        sys.stderr.write(f"error: {error.filename} is no folder: name one with --out\n")
+        return FAILED
     except OSError as error:
         sys.stderr.write(f"error: {error.filename}: {error.strerror}\n")
         return FAILED
@@ -62,12 +65,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--package", type=Path, default=PACKAGE, help="model package with golden vectors")
     parser.add_argument("--swaps", type=int, default=1000, help="models that are exchanged one after another")
     parser.add_argument(
-        "--only", action="append", choices=list(CHECKS), help="run this check alone; repeatable"
+        "--only",
+        action="append",
+        choices=list(CHECKS),
+        metavar="CHECK",
+        help=f"run this check alone; repeatable: {', '.join(CHECKS)}",
     )
     parser.add_argument("--frames", type=int, default=300, help="frames of the demo that are looked at")
     wanted = parser.parse_args(arguments)
     if wanted.swaps < 100:
         parser.error("--swaps must be at least 100: fewer show no growth")
+    if not wanted.package.exists():
+        parser.error(
+            f"--package {wanted.package}: there is no such model package; `make assets` fetches the demo's"
+        )
     if wanted.frames < 30:
         parser.error("--frames must be at least 30: the demo sees its first event after a second")
     return wanted

@@ -42,6 +42,11 @@ def test_the_floor_and_finite_numbers_count_as_well() -> None:
     low = judge(report(0.34), report(0.325), 2.0, floor).refused
     assert low == "map 0.3250 is below the floor of 0.33, which its parent's package declares"
     assert judge(report(0.34), report(0.33), 2.0, floor).refused is None
+    for nothing in (
+        judge(report(float("nan")), report(0.3), 2.0, None),
+        judge(report(0.34), report(float("nan")), 2.0, None),
+    ):
+        assert nothing.refused is not None, "what is no number is no small loss"
     broken = judge(report(0.34, 1), report(0.34, 5), 2.0, None).refused
     assert broken == "5 candidates hold NaN or infinite numbers, 1 of its parent's do"
 

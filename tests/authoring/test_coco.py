@@ -1,6 +1,7 @@
 """Ground truth files, and labels that meet categories by name."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,11 @@ def test_files_that_are_no_json_or_absent(tmp_path: Path) -> None:
         read_coco(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_coco(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="cannot be read: is a pipe, not a file"):
+        read_coco(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="cannot be read: is a character device, not a file"):
+        read_coco(Path("/dev/zero"))
 
 
 def truth_of(categories: dict[int, str], annotated: list[int]) -> CocoSet:

@@ -85,6 +85,13 @@ def test_every_failure_is_an_exit_code_and_at_most_a_sentence(
     assert outcome.out == ""
 
 
+def test_a_name_in_an_error_does_not_drive_the_terminal(
+    install: Callable[[Any], None], cli: Callable[..., Any]
+) -> None:
+    install(_raising(EdgeRuntimeError("the input \x1b]0;evil\x07\x1b[2J is not there")))
+    assert cli("it").err == "error: the input \\x1b]0;evil\\x07\\x1b[2J is not there\n"
+
+
 def test_a_defect_shows_its_traceback_on_request(
     install: Callable[[Any], None], cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

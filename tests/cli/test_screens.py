@@ -12,7 +12,7 @@ from edge_runtime.cli.live import HERTZ, LiveView, Rates, live_screen, live_view
 from edge_runtime.cli.summary import bar, by_cause, print_summary, summary_screen
 from edge_runtime.gate.tally import Tally
 from edge_runtime.node.delivery import DeliverySnapshot
-from edge_runtime.node.snapshot import CameraSnapshot, RunSnapshot
+from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
 from edge_runtime.node.way_out import WayOut, WayState
 from edge_runtime.outbox import OutboxStatus
 from edge_runtime.perception.pipeline import StageSummary
@@ -231,6 +231,12 @@ def test_the_live_screen_shows_cameras_and_the_latest_event_first() -> None:
     assert "too old 1" in dock
     assert any("dark 5" in line for line in lines)
     assert lines[-2:] == ["dock  1.0 s second started", "dock  1.0 s first started"]
+
+
+def test_the_live_screen_says_while_it_lasts_that_a_model_is_degraded() -> None:
+    slow = ModelSnapshot("yolox", "sha256:00", "onnxruntime 1.32", "cpu", "TensorRT is away", "latency", 1, 2)
+    lines = printed(live_screen(snapshot(models={"detector": slow}), {}), 120)
+    assert lines[1] == "detector is degraded: TensorRT is away"
 
 
 def test_recordings_have_a_progress_bar_and_live_cameras_none() -> None:

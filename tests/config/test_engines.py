@@ -1,8 +1,11 @@
 """The settings of TensorRT engines."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from edge_runtime.config import load_config
 from edge_runtime.config.engines import EnginesConfig, TensorRtConfig
 from edge_runtime.config.node import ModelConfig
 from edge_runtime.engines.quota import DEFAULT_QUOTA_BYTES
@@ -37,3 +40,15 @@ def test_bounds_of_the_section(fields: dict[str, object]) -> None:
 def test_bounds_of_a_models_part(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         TensorRtConfig.model_validate(fields)
+
+
+@pytest.mark.parametrize(("providers", "keeps"), [('["cpu"]', False), ('["tensorrt", "cpu"]', True)])
+def test_a_run_with_engines_has_something_to_keep(tmp_path: Path, providers: str, keeps: bool) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        "cameras: {dock: {source: {kind: file, path: a.mp4}, model: m}}\n"
+        f"models: {{m: {{package: p, providers: {providers}}}}}\n"
+    )
+    config = load_config(path).config
+    assert config.keeps_state is keeps
+    assert not config.is_device

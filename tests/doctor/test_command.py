@@ -1,12 +1,14 @@
 """`edge-runtime doctor` as a person or a program calls it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from edge_runtime.cli.main import run
-from tests.doctor.recorded import FOLDER
+from edge_runtime.doctor import judge, screen_lines
+from tests.doctor.recorded import FOLDER, facts_of, text_of
 from tests.doctor.test_models import site
 
 
@@ -65,8 +67,15 @@ def test_tensorrt_asked_for_and_the_cpu_used(
     ("arguments", "words"),
     [
         (["{tmp}/absent.yaml"], "absent.yaml"),
-        (["--facts", "{tmp}/absent.json"], "absent.json: No such file"),
-        (["--facts", "{tmp}"], "directory"),
+        (["--facts", "{tmp}/absent.json"], "absent.json: there is no such file; name a file"),
+        (["--facts", "{tmp}"], "is a folder; name a file"),
+        (["--facts", "{tmp}/pipe"], "pipe: is a pipe; name a file"),
+        (["--facts", "/dev/zero"], "/dev/zero: is a character device; name a file"),
+        (["--facts", "/proc/self/mem"], "cannot be read"),
+        (["--facts", "{tmp}/huge"], "huge: is larger than 4 MiB; name a file"),
+        (["--root", "{tmp}/absent"], "absent: there is no such folder; --root names one"),
+        (["--root", "{tmp}/huge"], "huge: there is no such folder"),
+        (["--state", "{tmp}/huge"], "huge is no folder; name the state directory with --state"),
         (["{tmp}/site.yaml", "--facts", "{tmp}/x"], "leave out CONFIG"),
         (["--timeout", "0"], "--timeout"),
     ],
@@ -74,6 +83,9 @@ def test_tensorrt_asked_for_and_the_cpu_used(
 def test_what_cannot_be_used_as_named(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 36)
     assert run(["doctor", *(part.format(tmp=tmp_path) for part in arguments)]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ")
@@ -85,6 +97,30 @@ def test_a_file_of_facts_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "odd.json").write_bytes(b"\xff\xfe{}")
     assert run(["doctor", "--facts", str(tmp_path / "odd.json")]) == 2
     assert "these are not facts" in capsys.readouterr().err
+
+
+def test_facts_from_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with (FOLDER / "agx_orin_jetpack_7_2.json").open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert run(["doctor", "--facts", "-"]) == 1
+    shown = capsys.readouterr().out
+    assert shown == (FOLDER / "agx_orin_jetpack_7_2.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("size", [10**30, -1])
+def test_facts_with_a_size_that_no_machine_has(
+    size: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = json.loads(text_of("orin_nano_jetpack_6_2"))
+    record["facts"]["memory"]["total_bytes"] = size
+    (tmp_path / "facts.json").write_text(json.dumps(record))
+    assert run(["doctor", "--facts", str(tmp_path / "facts.json")]) == 2
+    assert "facts.memory.total_bytes" in capsys.readouterr().err
+
+
+def test_facts_do_not_steer_the_terminal() -> None:
+    facts = facts_of("orin_nano_jetpack_6_2", {"machine/model": "Board \x1b[2J\x07"})
+    assert all(line.isprintable() for line in screen_lines(facts, judge(facts)))
 
 
 def test_another_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

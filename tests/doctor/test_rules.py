@@ -137,19 +137,19 @@ def finding(name: str, changes: dict[str, Any], words: str) -> Finding:
             NANO,
             {"memory": {"total_bytes": 8 << 30, "available_bytes": 300 << 20}},
             "warning",
-            "0.3 GB of memory are available",
+            "0.3 GiB of memory are available",
         ),
         (
             NANO,
             {"disk": {"path": "/s", "total_bytes": 1 << 40, "free_bytes": 20 << 30, "read_only": False}},
             "warning",
-            "the disk of /s has 20.0 GB left",
+            "the disk of /s has 20.0 GiB left",
         ),
         (
             NANO,
             {"disk": {"path": "/s", "total_bytes": 9 << 30, "free_bytes": 1 << 30, "read_only": False}},
             "warning",
-            "the disk of /s has 1.0 GB left",
+            "the disk of /s has 1.0 GiB left",
         ),
         (
             NANO,

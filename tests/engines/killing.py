@@ -80,7 +80,7 @@ def _old_new_or_none(*allowed: bytes | None) -> Callable[[EngineStore], None]:
 
 def _gone_after_one_error(store: EngineStore) -> None:
     assert _found(store) is None
-    assert store.may_build(KEY), store.refusal(KEY)
+    assert store.refusal(KEY) is None, store.refusal(KEY)
     assert len(store.quarantined()) <= 2
     _works_on(store)
 

@@ -143,7 +143,7 @@ def test_odd_files_in_every_other_place_stop_nothing(store: EngineStore, odd: Ca
         odd(place / "unexpected")
         odd(place / f"{'0' * 64}.json")
     assert store.find(RECIPE) is not None
-    assert store.may_build(another("x").key)
+    assert store.refusal(another("x").key) is None
     store.begin_build(another("x").key)
     add(store, another("x"))
     store.hold("gate", another("x").key, Role.RUNNING)
@@ -226,7 +226,7 @@ def test_something_else_in_the_place_of_the_directory(
         with pytest.raises(StoreUnusable, match="engine store"):
             act()
     store.note_failure(KEY, "no such layer")  # this process remembers what no disk does
-    assert not store.may_build(KEY)
+    assert store.refusal(KEY) is not None
     assert not store.save_timing_cache(ORIN, b"x")
 
 
@@ -404,7 +404,7 @@ def test_a_disk_without_a_single_byte_left(disk: Path) -> None:
     with pytest.raises(StoreUnusable, match="No space left"):
         store.begin_build(KEY)
     store.note_failure(another("x").key, "no such layer")
-    assert not store.may_build(another("x").key)
+    assert store.refusal(another("x").key) is not None
     assert not store.save_timing_cache(ORIN, bytes(100_000))
     assert files_below(disk / "engines") == before
     found = store.find(RECIPE)  # what is there still runs

@@ -37,16 +37,18 @@ ORIN: Any = SimpleNamespace(device_name="Orin", compute_capability=(8, 7))
 def test_debian_knows_the_build_where_the_module_does_not(
     tmp_path: Path, said: str, installed: str | None, version: str
 ) -> None:
-    dpkg = tmp_path / "status"
     if installed is not None:
-        dpkg.write_text(DPKG.format(version=installed), encoding="utf-8")
-    assert tensorrt_version(SimpleNamespace(__version__=said), dpkg) == version
+        (tmp_path / "var" / "lib" / "dpkg").mkdir(parents=True)
+        (tmp_path / "var" / "lib" / "dpkg" / "status").write_text(
+            DPKG.format(version=installed), encoding="utf-8"
+        )
+    assert tensorrt_version(SimpleNamespace(__version__=said), tmp_path) == version
 
 
 def test_a_jetson_has_a_release_and_no_driver_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "nv_tegra_release").write_text("# R36 (release), REVISION: 4.3, GCID: 38968081\n")
-    found = read_machine(ORIN, SimpleNamespace(__version__="10.3.0"), root=tmp_path, dpkg=tmp_path / "absent")
+    found = read_machine(ORIN, SimpleNamespace(__version__="10.3.0"), root=tmp_path)
     assert (found.gpu, found.sm, found.tensorrt, found.l4t, found.driver) == (
         "Orin",
         "8.7",
@@ -63,9 +65,7 @@ def test_a_server_has_a_driver_and_no_release(tmp_path: Path) -> None:
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build\nGCC version: 12\n"
     )
     card: Any = SimpleNamespace(device_name="NVIDIA H100", compute_capability=(9, 0))
-    found = read_machine(
-        card, SimpleNamespace(__version__="11.4.0.106"), root=tmp_path, dpkg=tmp_path / "absent"
-    )
+    found = read_machine(card, SimpleNamespace(__version__="11.4.0.106"), root=tmp_path)
     assert (found.l4t, found.driver) == (None, "570.124.06")
 
 

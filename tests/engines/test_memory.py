@@ -8,7 +8,6 @@ import pytest
 from edge_runtime.engines.errors import DoesNotFit
 from edge_runtime.engines.facts import MachineFacts
 from edge_runtime.engines.memory import (
-    MIB,
     MemoryBudget,
     MemoryPlan,
     Term,
@@ -18,6 +17,7 @@ from edge_runtime.engines.memory import (
     side_by_side,
 )
 from edge_runtime.engines.recipe import EngineRecipe, Profile, TensorDeclaration
+from edge_runtime.engines.wanted import MIB
 
 ORIN = MachineFacts(gpu="Orin", sm="8.7", tensorrt="10.3.0")
 

@@ -15,7 +15,7 @@ from edge_runtime.engines.progress import BuildProgress
 from edge_runtime.errors import BackendError
 from edge_runtime.guard.settings import Row, parse
 from edge_runtime.node.camera_board import degraded_models, look_at_models, write_board
-from edge_runtime.node.engines import engine_source, told
+from edge_runtime.node.engines import engine_source, log_progress
 from edge_runtime.node.guarding import PERCEPTION, compile_settings
 from edge_runtime.node.models import load_models
 from edge_runtime.node.node import Node
@@ -64,7 +64,7 @@ def test_the_guard_waits_for_a_build_that_gets_on(tmp_path: Path, small: ModelPa
 def test_each_sign_of_progress_is_told_to_the_guard_and_a_few_to_the_log() -> None:
     noted: list[str] = []
     with structlog.testing.capture_logs() as logs:
-        progress = told(noted.append)
+        progress = log_progress(noted.append)
         for step in range(100):
             progress(BuildProgress("Tactics", step, 100))
             progress(BuildProgress("Tactics", step, 100))

@@ -411,7 +411,7 @@ def test_an_engine_that_takes_three_processes_down_is_built_once_more(
         assert done.returncode == 9
     opened = device.opens(small)
     assert opened.model.backend.facts.effective == "tensorrt"
-    assert "3 processes ended while they loaded it" in opened.report.tensorrt.supply.found_wrong[0]
+    assert "3 processes ended while loading it" in opened.report.tensorrt.supply.found_wrong[0]
     assert len(opened.report.tensorrt.supply.found_wrong) == 1
     assert len(device.workshop.keys) == 2
     assert device.opens(small).report.tensorrt.supply.found_wrong == []

@@ -69,7 +69,7 @@ def test_nothing_is_made_by_looking(store: EngineStore) -> None:
     assert store.entries() == []
     assert store.inspect(KEY) is None
     assert store.quarantined() == ()
-    assert store.may_build(KEY)
+    assert store.refusal(KEY) is None
     assert store.timing_cache(ORIN) is None
     assert not store.folder.path.exists()
 
@@ -168,7 +168,7 @@ def test_an_engine_for_something_else_is_named_quarantined_and_built_once(
     assert case.reason is not None
     assert case.reason.key == KEY
     assert found in case.reason.reason
-    assert store.may_build(KEY)
+    assert store.refusal(KEY) is None
     add(store)
     assert store.find(RECIPE) is not None
 
@@ -322,7 +322,7 @@ def test_the_second_time_an_engine_is_taken_out_it_is_not_built_again(
             found = again.find(RECIPE)
         except EngineDamaged:
             found = None
-        if found is None and again.may_build(KEY):
+        if found is None and again.refusal(KEY) is None:
             again.begin_build(KEY)
             add(again)
             builds += 1
@@ -335,7 +335,7 @@ def test_the_second_time_an_engine_is_taken_out_it_is_not_built_again(
     assert why.startswith("its engines were taken out of use 2 times: ")
     assert "has 10 bytes" in why
     clock.passes(25 * HOUR_NS)
-    assert store.may_build(KEY)
+    assert store.refusal(KEY) is None
 
 
 def test_the_error_says_when_it_is_not_built_again(store: EngineStore) -> None:
@@ -355,10 +355,10 @@ def test_quarantine_by_name_counts_too(store: EngineStore) -> None:
     stored = add(store)
     store.quarantine(KEY, "the golden vectors disagree", engine_sha256=stored.manifest.engine_sha256)
     assert store.find(RECIPE) is None
-    assert store.may_build(KEY)
+    assert store.refusal(KEY) is None
     add(store)
     store.quarantine(KEY, "the golden vectors disagree again")
-    assert not store.may_build(KEY)
+    assert store.refusal(KEY) is not None
     assert [case.reason and case.reason.reason for case in store.quarantined()] == [
         "the golden vectors disagree",
         "the golden vectors disagree again",

@@ -56,6 +56,15 @@ def test_a_script_parses_and_may_be_run(script: Path) -> None:
     assert os.access(script, os.X_OK)
 
 
+@pytest.mark.parametrize("script", [SETUP, CHECK])
+def test_a_script_says_how_it_is_used(tmp_path: Path, script: Path) -> None:
+    done = sh(script, "--help", tmp=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{script.name} [" in done.stdout
+    assert "set -eu" not in done.stdout
+    assert sh(script, "--bogus", tmp=tmp_path).stderr.count("there is no option --bogus") == 1
+
+
 @pytest.mark.parametrize("family", [name for name, release in FAMILIES.items() if release.usable])
 @pytest.mark.parametrize("library", ["pycuda", "bindings"])
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(tmp_path: Path, family: str, library: str) -> None:
@@ -109,7 +118,8 @@ def test_a_release_that_does_not_fit_is_refused_before_anything_else(
         (["--root", "{tmp}"], "--root is for --dry-run"),
         (["--cuda", "torch"], "--cuda is pycuda or bindings, not torch"),
         (["--venv"], "--venv needs a value"),
-        (["--config", "{tmp}/absent"], "cannot be read"),
+        (["--config", "{tmp}/absent"], "is no file that can be read"),
+        (["--config", "{tmp}"], "is no file that can be read"),
         (["--all"], "there is no option --all"),
     ],
 )
@@ -151,6 +161,7 @@ def test_who_is_not_root_uses_sudo_for_apt_and_the_service_alone(tmp_path: Path)
     with_sudo = [line for line in done.stdout.splitlines() if line.startswith("would run: sudo ")]
     assert [line.split()[3] for line in with_sudo] == ["apt-get", "env", "install", "systemctl", "systemctl"]
     assert f"ExecStart={where}/bin/edge-runtime run {site}" in done.stdout
+    assert "is enabled" not in done.stderr
     assert f"{CHECK} {where} {site}" in done.stdout.splitlines()[-1]
 
 

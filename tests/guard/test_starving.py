@@ -108,7 +108,9 @@ def test_what_the_kernel_says_of_a_thread() -> None:
             assert child.stdout is not None
             child.stdout.readline()
             assert (Path("/proc") / str(child.pid) / "comm").read_bytes() == b"\xff\xfe\n"
-            found = tasks_of(child.pid)
+            found: dict[int, Task] | None = {}
+            while found is not None and (child.pid not in found or found[child.pid].sleeps < 1):
+                found = tasks_of(child.pid)  # it goes to sleep, once it comes to that
             assert found is not None
             assert found.keys() == {child.pid}
             status = (Path("/proc") / str(child.pid) / "status").read_bytes().splitlines()

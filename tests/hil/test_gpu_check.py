@@ -61,7 +61,8 @@ def test_one_check_alone_into_another_folder(without_a_gpu: dict[str, str], tmp_
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--only", "nothing"), ("--swaps", "3"), ("--frames", "2"), ("--fast",)]
+    "arguments",
+    [("--only", "nothing"), ("--swaps", "3"), ("--frames", "2"), ("--fast",), ("--package", "/nowhere")],
 )
 def test_a_wrong_command_line_is_usage(
     without_a_gpu: dict[str, str], tmp_path: Path, arguments: tuple[str, ...]

@@ -17,7 +17,7 @@ _GIGA = 1 << 30
 def video(facts: Facts, needs: Needs) -> Iterator[Finding]:
     """GStreamer, where a pipeline is configured or the machine is a Jetson."""
     jetson, elements = facts.jetson is not None, facts.video.elements
-    if needs.gstreamer and not _visible(facts, "gi"):
+    if needs.gstreamer and not facts.sees("gi"):
         yield Finding(
             "error",
             "video",
@@ -75,8 +75,8 @@ def device(facts: Facts, needs: Needs) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "device",
-            f"{available / _GIGA:.1f} GB of memory are available: a model and the building of its engine need "
-            "more, end what is not needed (the desktop of a Jetson takes about 1 GB)",
+            f"{available / _GIGA:.1f} GiB of memory are available: a model and the building of its engine need "
+            "more, end what is not needed (the desktop of a Jetson takes about 1 GiB)",
         )
     yield from _disk(facts, needs)
 
@@ -129,11 +129,6 @@ def _disk(facts: Facts, needs: Needs) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "device",
-            f"the disk of {disk.path} has {disk.free_bytes / _GIGA:.1f} GB left: engines, evidence and the queue "
+            f"the disk of {disk.path} has {disk.free_bytes / _GIGA:.1f} GiB left: engines, evidence and the queue "
             "of events need more",
         )
-
-
-def _visible(facts: Facts, name: str) -> bool:
-    module = facts.modules.get(name)
-    return module is not None and module.visible

@@ -48,10 +48,9 @@ def nothing_runs(facts: Facts, needs: Needs) -> Iterator[Finding]:
     """Without a configuration: what is missing so that no model at all could run."""
     if needs.configured:
         return
-    seen = {name for name, module in facts.modules.items() if module.visible}
     by_tensorrt = can_run(facts)
-    by_onnx = "onnxruntime" in seen or "onnxruntime-gpu" in seen
-    lacks = [name for name in ("numpy", "opencv") if name not in seen]
+    by_onnx = facts.sees("onnxruntime") or facts.sees("onnxruntime-gpu")
+    lacks = [name for name in ("numpy", "opencv") if not facts.sees(name)]
     if lacks:
         yield Finding("error", "models", f"no model can run here without {' and '.join(lacks)}")
     elif not by_tensorrt and not by_onnx:

@@ -17,7 +17,7 @@ def onnx(facts: Facts, needs: Needs) -> Iterator[Finding]:
 
 
 def _runtime(facts: Facts, needs: Needs) -> Iterator[Finding]:
-    plain, with_cuda = _visible(facts, "onnxruntime"), _visible(facts, "onnxruntime-gpu")
+    plain, with_cuda = facts.sees("onnxruntime"), facts.sees("onnxruntime-gpu")
     # the wheel with CUDA brings the module onnxruntime too, and then there is no metadata of that name
     plain_version = facts.modules["onnxruntime"].version if plain else None
     if with_cuda:
@@ -66,7 +66,7 @@ def _runtime(facts: Facts, needs: Needs) -> Iterator[Finding]:
 def _libraries(facts: Facts, needs: Needs) -> Iterator[Finding]:
     jetson = facts.jetson is not None
     for name, shown in _BY_EXTRA.items():
-        if _visible(facts, name):
+        if facts.sees(name):
             continue
         needed = needs.decoding if name == "av" else needs.configured
         bring = f"pip install 'edge-fleet-runtime[{'jetson' if jetson else 'device'}]'"
@@ -82,8 +82,3 @@ def _libraries(facts: Facts, needs: Needs) -> Iterator[Finding]:
             f"apt's OpenCV was built for NumPy 1, and this environment has NumPy {numpy.version}: pip install "
             "'numpy>=1.26,<2'",
         )
-
-
-def _visible(facts: Facts, name: str) -> bool:
-    module = facts.modules.get(name)
-    return module is not None and module.visible

@@ -16,7 +16,7 @@ def tensorrt(facts: Facts, needs: Needs) -> Iterator[Finding]:
     """The Python module, its version against apt's and JetPack's, and CUDA's library."""
     severity = needs.missing("tensorrt", facts)
     module = facts.modules.get("tensorrt")
-    if module is None or not module.visible:
+    if not facts.sees("tensorrt"):
         yield _module_missing(facts, severity)
     else:
         yield from _version(facts, severity)
@@ -31,8 +31,8 @@ def can_run(facts: Facts) -> bool:
     """Whether a model could run on TensorRT: a GPU, a version that this runtime uses, and a way to CUDA."""
     parts = numbers(full_version(facts) or "")
     fits = parts >= _OLDEST and (facts.jetson is None or parts[0] <= _NEWEST_ON_JETSON)
-    reach = _visible(facts, "pycuda") or _visible(facts, "cuda-bindings")
-    return facts.gpu is not None and _visible(facts, "tensorrt") and fits and reach
+    reach = facts.sees("pycuda") or facts.sees("cuda-bindings")
+    return facts.gpu is not None and facts.sees("tensorrt") and fits and reach
 
 
 def full_version(facts: Facts) -> str | None:
@@ -107,11 +107,7 @@ def _version(facts: Facts, severity: Severity) -> Iterator[Finding]:
 
 
 def _cuda_library(facts: Facts, severity: Severity) -> Iterator[Finding]:
-    visible = {
-        name: facts.modules[name]
-        for name in ("cuda-bindings", "pycuda")
-        if name in facts.modules and facts.modules[name].visible
-    }
+    visible = {name: facts.modules[name] for name in ("cuda-bindings", "pycuda") if facts.sees(name)}
     if not visible:
         yield Finding(severity, "tensorrt", _library_missing(facts))
         return
@@ -157,8 +153,8 @@ def _library_missing(facts: Facts) -> str:
 
 def _kernel_compiler(facts: Facts, severity: Severity) -> Iterator[Finding]:
     """The kernel that prepares frames is compiled on the device, by what the library at hand can call."""
-    with_bindings = _visible(facts, "cuda-bindings")
-    if not with_bindings and not _visible(facts, "pycuda"):
+    with_bindings = facts.sees("cuda-bindings")
+    if not with_bindings and not facts.sees("pycuda"):
         return
     name, found, package = (
         ("libnvrtc", facts.cuda.nvrtc, "cuda-nvrtc")
@@ -174,8 +170,3 @@ def _kernel_compiler(facts: Facts, severity: Severity) -> Iterator[Finding]:
             f"{name} is not there, with which {'cuda.bindings' if with_bindings else 'pycuda'} compiles the kernel "
             f"that prepares frames: sudo apt install {package}, or set tensorrt.prepare to cpu",
         )
-
-
-def _visible(facts: Facts, name: str) -> bool:
-    module = facts.modules.get(name)
-    return module is not None and module.visible

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from edge_runtime.errors import BackendError, MissingDependency
+from edge_runtime.errors import BackendError, MissingDependency, first_line
 from edge_runtime.perception.backends._cancel import Canceller
 from edge_runtime.perception.backends.base import (
     PROVING_TIMEOUT_S,
@@ -65,10 +65,6 @@ def _spec(node: Any) -> TensorSpec:
     return TensorSpec(node.name, np.dtype(_DTYPES[node.type]), shape)
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-
-
 def create_session(weights: Path, *, providers: Sequence[str], threads: int, spinning: bool) -> Any:
     """A bare `onnxruntime.InferenceSession` with exactly the options that the backend uses.
 
@@ -86,7 +82,7 @@ def create_session(weights: Path, *, providers: Sequence[str], threads: int, spi
     try:
         return ort.InferenceSession(str(weights), options, providers=[PROVIDERS[key] for key in providers])
     except Exception as error:
-        text = f"{weights.name} does not load in onnxruntime: {_first_line(error)}"
+        text = f"{weights.name} does not load in onnxruntime: {first_line(error)}"
         raise BackendError(text) from error
 
 
@@ -205,7 +201,7 @@ class OnnxRuntimeBackend:
                 raise InferenceTimeout(
                     f"the model did not answer within {timeout_s:g} s and was cancelled"
                 ) from error
-            raise BackendError(f"inference failed: {_first_line(error)}") from error
+            raise BackendError(f"inference failed: {first_line(error)}") from error
         finally:
             if ticket is not None:
                 self._canceller.disarm(ticket)

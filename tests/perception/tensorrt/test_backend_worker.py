@@ -167,6 +167,52 @@ def test_a_run_that_began_behind_another_is_counted_from_its_end() -> None:
     assert pace.look_out_until(19.5) == pytest.approx(20.0 + 0.8)
 
 
+def lazily(pace: Pace, runs: int, took: float, now: float) -> tuple[float, float]:
+    """Runs of one caller on a device that computes once it is waited for: the longest look-out, and the end."""
+    longest = 0.0
+    for _ in range(runs):
+        until = pace.look_out_until(now)
+        longest = max(longest, until - now)
+        end = until + took
+        pace.ended(now, end)
+        now = end
+    return longest, now
+
+
+def test_the_pace_does_not_grow_by_its_own_waiting() -> None:
+    pace = Pace()
+    assert lazily(pace, 500, 1.0, 0.0)[0] == pytest.approx(0.8)
+
+
+def test_the_pace_of_short_runs_does_not_grow_by_a_thread_that_wakes_late() -> None:
+    pace, now, longest = Pace(), 0.0, 0.0
+    for _ in range(500):
+        until = pace.look_out_until(now)
+        longest = max(longest, until - now)
+        end = max(until, now + 1.0) + 2.0  # the run ends in the look-out, and is noticed after it
+        pace.ended(now, end)
+        now = end
+    assert longest == pytest.approx(0.8 * 3.0)
+
+
+def test_the_pace_forgets_a_slow_time_of_a_device_that_computes_once_it_is_waited_for() -> None:
+    pace = Pace()
+    longest, now = lazily(pace, 100, 5.0, 0.0)
+    assert longest == pytest.approx(4.0)
+    _, now = lazily(pace, 8, 1.0, now)
+    assert lazily(pace, 100, 1.0, now)[0] == pytest.approx(0.8)
+
+
+def test_each_eighth_run_is_waited_for_at_once() -> None:
+    pace, now, at_once = Pace(), 0.0, []
+    for run in range(32):
+        if pace.look_out_until(now) == now:
+            at_once.append(run)
+        pace.ended(now, now + 1.0)
+        now += 1.0
+    assert at_once == [0, 1, 2, 3, 4, 5, 6, 7, 15, 23, 31]
+
+
 def test_no_more_runs_are_begun_than_there_are_places(session: Recorded, worker: Worker) -> None:
     worker._pace = unhurried()
     session.may_end.clear()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edge_runtime.errors import BackendError, MissingDependency
+from edge_runtime.errors import BackendError, MissingDependency, first_line
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.perception.backends.tensorrt import (
     CudaError,
@@ -25,7 +25,7 @@ from edge_runtime.perception.backends.tensorrt import (
     open_cuda,
 )
 from edge_runtime.perception.backends.tensorrt import _cuda_pycuda as over_pycuda
-from edge_runtime.perception.backends.tensorrt._cuda import Cuda, CudaGraphs, first_line
+from edge_runtime.perception.backends.tensorrt._cuda import Cuda, CudaGraphs
 from tests.rigs import pycuda_on_double
 from tests.rigs.small_engines import doubling, opened, pictures
 from tests.rigs.tensorrt_double import Double, Faults, build_engine, installed

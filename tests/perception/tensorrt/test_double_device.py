@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import c_float, c_int, c_void_p
 from pathlib import Path
 from typing import Any
@@ -333,6 +333,119 @@ def test_a_stream_waits_for_another_only_where_it_was_told_to(double: Double) ->
     assert set(bench.host.tolist()) == {2}
     bench.cuda.destroy_event(event)
     bench.cuda.destroy_stream(other)
+    bench.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Waits until another thread has come that far."""
+    while not condition():
+        threading.Event().wait(0.002)
+
+
+class Freeing(threading.Thread):
+    """Allocates and frees on another thread, which runs all that waits on the device."""
+
+    def __init__(self, double: Double) -> None:
+        super().__init__()
+        self._double = double
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            cuda = self._double.open_cuda()
+            cuda.free(cuda.allocate(8))
+            cuda.close()
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            self.error = error
+
+
+WAITS = {
+    "an event": lambda bench, event: bench.cuda.synchronize_event(event),
+    "a stream": lambda bench, _: bench.cuda.synchronize(bench.stream),
+    "a stream that ends": lambda bench, _: bench.cuda.destroy_stream(bench.stream),
+    "memory that is freed": lambda bench, _: bench.cuda.free(bench.cuda.allocate(8)),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_who_waits_for_work_that_another_thread_runs_is_let_go_when_it_has_ended(
+    double: Double, wait: Callable[[Bench, int], None]
+) -> None:
+    bench, began, may_end, done = Bench(double), threading.Event(), threading.Event(), []
+
+    def slow() -> None:
+        began.set()
+        assert may_end.wait(60)
+        done.append("work")
+
+    event = bench.cuda.create_event()
+    double.device.enqueue(bench.stream, "slow work", slow)
+    bench.cuda.record(event, bench.stream)
+    other = Freeing(double)
+    assert began.wait(60)
+    ending = threading.Timer(0.05, may_end.set)
+    ending.start()
+    wait(bench, event)
+    assert done == ["work"]
+    ending.join()
+    other.join()
+    assert other.error is None
+    bench.cuda.destroy_event(event)
+    if wait is WAITS["a stream that ends"]:
+        bench.stream = bench.cuda.create_stream()
+    bench.close()
+
+
+def test_work_follows_what_another_thread_runs_of_its_stream(double: Double) -> None:
+    bench = with_faults(double, Faults(hang_from=1, hang_seconds=60.0))
+    assert bench.context.execute_async_v3(bench.stream)
+    other = Freeing(double)
+    until(lambda: double.device.count.calls.get("execution") == 1)
+    ending = threading.Timer(0.05, double.device.release)
+    ending.start()
+    bench.cuda.copy_out(bench.host, bench.y, bench.stream)
+    bench.cuda.synchronize(bench.stream)
+    np.testing.assert_array_equal(bench.host.view(np.float32), 2 * np.arange(24, dtype=np.float32))
+    ending.join()
+    other.join()
+    assert other.error is None
+    bench.close()
+
+
+def test_a_device_that_is_lost_in_the_work_that_another_thread_runs_is_lost_for_who_waits(
+    double: Double,
+) -> None:
+    bench, began, may_end = Bench(double), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        began.set()
+        assert may_end.wait(60)
+        double.device.lost = True
+
+    double.device.enqueue(bench.stream, "slow work", slow)
+    other = Freeing(double)
+    assert began.wait(60)
+    ending = threading.Timer(0.05, may_end.set)
+    ending.start()
+    with pytest.raises(DeviceLost):
+        bench.cuda.synchronize(bench.stream)
+    ending.join()
+    other.join()
+    assert isinstance(other.error, DeviceLost)
+
+
+def test_work_that_waits_for_its_own_stream_is_caught(misused: Double) -> None:
+    bench = Bench(misused)
+    misused.device.enqueue(bench.stream, "callback", lambda: misused.device.synchronize(bench.stream))
+    with pytest.raises(Misuse, match="waits for the stream itself"):
+        bench.cuda.synchronize(bench.stream)
+
+
+def test_memory_that_is_freed_within_work_waits_for_nothing(double: Double) -> None:
+    bench = Bench(double)
+    double.device.enqueue(bench.stream, "callback", lambda: bench.cuda.free(bench.cuda.allocate(8)))
+    bench.cuda.synchronize(bench.stream)
     bench.close()
 
 

@@ -1,6 +1,7 @@
 """Execution contexts of the double: onnxruntime executes on the memory whose addresses were set."""
 
 import math
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,7 @@ class ContextAct(Owned):
         self._allocators: dict[str, Any] = {}
         self._consumed = 0
         self._busy: dict[int, int] = {}
+        self._counting = threading.RLock()  # another thread may run what this one put into a stream
         self.name = ""
         self.debug_sync = False
         self.profiler = None
@@ -155,7 +157,7 @@ class ContextAct(Owned):
             raise device.misuse(f"execute_async_v3 before the shape of {missing[0]} is set")
         if self._user_managed and not self._user_memory:
             raise device.misuse("execute_async_v3 before set_device_memory")
-        if others := [s for s, n in self._busy.items() if n and s != stream]:
+        if others := [s for s, n in list(self._busy.items()) if n and s != stream]:
             raise device.misuse(
                 f"one execution context is used on two streams at once ({others[0]:#x}, {stream:#x})"
             )
@@ -163,18 +165,22 @@ class ContextAct(Owned):
         addresses = dict(self._addresses)
         for tensor in self._engine.plan.tensors:
             self._checked(tensor, shapes[tensor.name], addresses, "execute_async_v3")
-        self._busy[stream] = self._busy.get(stream, 0) + 1
+        self._count(stream, 1)
 
         def work() -> None:
             try:
                 self._run(shapes, addresses)
             finally:
-                self._busy[stream] -= 1
+                self._count(stream, -1)
 
         device.enqueue(stream, "execute_async_v3", work)
         if self._consumed:
             device.record(self._consumed, stream)
         return True
+
+    def _count(self, stream: int, more: int) -> None:
+        with self._counting:
+            self._busy[stream] = self._busy.get(stream, 0) + more
 
     def _checked(
         self, tensor: Tensor, shape: tuple[int, ...], addresses: Mapping[str, int], when: str

@@ -2,8 +2,12 @@
 
 That is as late as a real device may do it: who reads a result too early reads what was there before, and who frees
 or overwrites a buffer too early is told or gets garbage, in every run and not in one of a thousand.
+
+Whoever waits runs what it waits for, also work that another thread put there. A thread that waits for work which
+another one runs is let go when that has ended.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,11 +25,19 @@ class Event:
 
 @dataclass(slots=True)
 class Stream:
-    """Work that waits; `done` counts what has run, `queued` what was ever put in."""
+    """Work that waits.
+
+    Attributes:
+        queued: how much was ever put in.
+        done: how much of it has ended.
+        runner: the thread that runs the oldest, or None.
+        capture: what is kept for a graph, or None.
+    """
 
     work: deque[Callable[[], None]] = field(default_factory=deque)
     queued: int = 0
     done: int = 0
+    runner: int | None = None
     capture: list[Callable[[], None]] | None = None
 
 
@@ -40,6 +52,7 @@ class DeviceStreams(DeviceMemory):
     def __init__(self, gpu: Gpu, faults: Faults) -> None:
         super().__init__(gpu, faults)
         self.most_pending = 0
+        self._ended = threading.Condition(self._lock)
         self._streams: dict[int, Stream] = {}
         self._events: dict[int, Event] = {}
         self._graphs: dict[int, list[Callable[[], None]]] = {}
@@ -57,7 +70,8 @@ class DeviceStreams(DeviceMemory):
         self.stream(handle, "destroy_stream")
         if not self.lost:
             self.synchronize(handle)
-        del self._streams[handle]
+        with self._lock:
+            del self._streams[handle]
 
     def stream(self, handle: int, what: str) -> Stream:
         """The stream of a handle, checked."""
@@ -123,9 +137,13 @@ class DeviceStreams(DeviceMemory):
         self._run(stream, self.stream(stream, "synchronize").queued)
 
     def drain(self) -> None:
-        """The thread waits for all streams."""
-        for handle in list(self._streams):
-            self._run(handle, self._streams[handle].queued)
+        """The thread waits for all streams, unless it is in the work of one: that cannot wait for itself."""
+        with self._lock:
+            places = {handle: stream.queued for handle, stream in self._streams.items()}
+            if any(stream.runner == threading.get_ident() for stream in self._streams.values()):
+                return
+        for handle, place in places.items():
+            self._run(handle, place)
 
     def begin_capture(self, handle: int) -> None:
         """What is put into the stream is kept, not run."""
@@ -164,12 +182,30 @@ class DeviceStreams(DeviceMemory):
             raise self.misuse(f"{what}: the stream is being captured")
 
     def _run(self, handle: int, place: int) -> None:
+        """Returns when all of a stream up to a place has ended, whoever ran it.
+
+        Threads do not wait for each other in a circle: work waits for what was put in before it only.
+        """
         stream = self._streams.get(handle)
-        while stream is not None and stream.done < place:
-            with self._lock:
-                if stream.done >= place:
-                    break
-                work = stream.work.popleft()
-                stream.done += 1
-            work()
+        while stream is not None and (work := self._due(stream, place)) is not None:
+            try:
+                work()
+            finally:
+                with self._ended:
+                    stream.done += 1
+                    stream.runner = None
+                    self._ended.notify_all()
             self.alive()
+
+    def _due(self, stream: Stream, place: int) -> Callable[[], None] | None:
+        """What this thread has to run next for a place to be reached; None when it is."""
+        with self._ended:
+            while stream.done < place:
+                if stream.runner == threading.get_ident():
+                    raise self.misuse("the work of a stream waits for the stream itself")
+                if stream.runner is None:
+                    stream.runner = threading.get_ident()
+                    return stream.work.popleft()
+                self._ended.wait()
+                self.alive()
+        return None

@@ -9,7 +9,7 @@ in another (inducer/pycuda #242).
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,6 @@ HostMemory = npt.NDArray[np.uint8]
 Size3 = tuple[int, int, int]
 Argument = Any
 """A simple value of ctypes: its type says how large it is."""
-
-LIBRARIES: Final = ("cuda.bindings", "pycuda")
-"""In the order in which they are tried."""
-
 
 _images: dict[tuple[str, str, str], bytes] = {}
 
@@ -209,9 +205,3 @@ def kernel_image(library: str, architecture: str, source: str, compile_source: C
     if key not in _images:
         _images[key] = compile_source()
     return _images[key]
-
-
-def first_line(text: object) -> str:
-    """Of what a library said, for a message of one line."""
-    said = str(text).strip()
-    return said.splitlines()[0][:300] if said else type(text).__name__

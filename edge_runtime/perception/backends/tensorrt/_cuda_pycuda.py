@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from edge_runtime.errors import MissingDependency
+from edge_runtime.errors import MissingDependency, first_line
 from edge_runtime.perception.backends.tensorrt._cuda import (
     Argument,
     CudaError,
@@ -22,7 +22,6 @@ from edge_runtime.perception.backends.tensorrt._cuda import (
     OutOfDeviceMemory,
     Owner,
     Size3,
-    first_line,
     kernel_image,
 )
 

@@ -29,7 +29,6 @@ class TensorRtBackend:
         input_spec: the model's input; without it there is no `preprocessor`.
         in_flight: runs on the device at once; 2 overlap copies with the network.
         open_device: called on the backend's thread.
-        device_memory_limit: bytes that the model may take on the device.
         cuda_graphs: repeat the network's launches as graphs; takes memory, and is not measured yet.
         mapped: let the device use page-locked memory itself instead of copying; of use where both share the
             memory, and not measured yet.
@@ -55,7 +54,6 @@ class TensorRtBackend:
         input_spec: InputSpec | None = None,
         in_flight: int = 2,
         open_device: Callable[[], Cuda] = open_cuda,
-        device_memory_limit: int | None = None,
         cuda_graphs: bool = False,
         mapped: bool = False,
     ) -> None:
@@ -67,13 +65,12 @@ class TensorRtBackend:
             model=model,
             places=in_flight,
             input_spec=input_spec if prepare == "gpu" else None,
-            device_memory_limit=device_memory_limit,
             cuda_graphs=cuda_graphs,
             mapped=mapped,
         )
         self._worker = Worker(partial(DeviceSession, open_device, engine, options, self._pictures), model)
         try:
-            described: _Description = self._worker.call(_describe)
+            described: _Description = self._worker.call(_Description)
         except BaseException:
             self._worker.close()
             raise
@@ -151,7 +148,3 @@ class _Description:
             preparation="cpu" if session.preparation is None else "gpu",
             note=session.note,
         )
-
-
-def _describe(session: DeviceSession) -> _Description:
-    return _Description(session)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edge_runtime.perception.backends.base import Tensor
 from edge_runtime.perception.backends.tensorrt._cuda import Cuda, CudaError, HostMemory
+from edge_runtime.perception.backends.tensorrt.context import EngineContext
 from edge_runtime.perception.backends.tensorrt.runtime import EngineTensor
 from edge_runtime.perception.backends.tensorrt.shapes import Shape
 
@@ -135,6 +136,15 @@ class Slot:
         self.inputs = {tensor.spec.name: _memory(ledger, tensor, mapped=mapped) for tensor in inputs}
         self.outputs = {tensor.spec.name: _memory(ledger, tensor, mapped=mapped) for tensor in outputs}
         self.ready, self.computed, self.done = ledger.event(), ledger.event(), ledger.event()
+
+    def bind(self, context: EngineContext) -> None:
+        """Tell a context where every tensor of this place lies.
+
+        Raises:
+            EngineRefused: TensorRT does not take an address.
+        """
+        for name, memory in (*self.inputs.items(), *self.outputs.items()):
+            context.bind(name, memory.address)
 
 
 def _memory(ledger: Ledger, tensor: EngineTensor, *, mapped: bool) -> TensorMemory:

@@ -64,8 +64,7 @@ class GraphRunner:
         context = self._engine.create_context()
         try:
             context.set_shapes(shapes)
-            for name, memory in (*slot.inputs.items(), *slot.outputs.items()):
-                context.bind(name, memory.address)
+            slot.bind(context)
         except BackendError:
             self._engine.drop_context(context)
             raise

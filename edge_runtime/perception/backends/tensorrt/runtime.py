@@ -36,19 +36,24 @@ _DTYPES: Final = {
 _OUT_OF_MEMORY: Final = ("out of memory", "outofmemory", "insufficient memory")
 
 
+MISSING_TENSORRT: Final = (
+    "TensorRT is not installed here: on a Jetson `apt install python3-libnvinfer` and a virtual environment with "
+    "--system-site-packages"
+)
+
+
 def import_tensorrt() -> Any:
     """The module `tensorrt`.
 
     Raises:
-        MissingDependency: it is not installed, or its libraries do not load.
+        MissingDependency: it is not installed, or its libraries do not load; the text says which of the two.
     """
     try:
-        import tensorrt as trt  # noqa: PLC0415 (comes with JetPack, is on no other machine)
+        import tensorrt as trt  # noqa: PLC0415 - a machine without it runs models by ONNX Runtime
     except (ImportError, OSError) as error:
-        raise MissingDependency(
-            "TensorRT is not installed: on a Jetson install python3-libnvinfer and make the virtual environment "
-            "with --system-site-packages"
-        ) from error
+        if getattr(error, "name", None) == "tensorrt":
+            raise MissingDependency(MISSING_TENSORRT) from None
+        raise MissingDependency(f"TensorRT is installed but cannot be imported: {error}") from error
     return trt
 
 
@@ -128,11 +133,6 @@ class Engine:
     def outputs(self) -> tuple[EngineTensor, ...]:
         """In the engine's order."""
         return tuple(tensor for tensor in self.tensors if tensor.spec.name not in self._inputs)
-
-    @property
-    def context_bytes(self) -> int:
-        """Device memory that each execution context takes for activations."""
-        return int(self._engine.device_memory_size_v2)
 
     def mark(self) -> int:
         """The place in TensorRT's log where a call begins."""

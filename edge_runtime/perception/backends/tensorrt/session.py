@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -18,15 +17,12 @@ from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.perception.backends.base import Tensor
 from edge_runtime.perception.backends.tensorrt._cuda import Cuda, CudaError, OutOfDeviceMemory
 from edge_runtime.perception.backends.tensorrt.buffers import Ledger, Slot
-from edge_runtime.perception.backends.tensorrt.context import EngineContext
 from edge_runtime.perception.backends.tensorrt.device_preprocess import PICTURE, Preparation
 from edge_runtime.perception.backends.tensorrt.errors import EngineRefused
 from edge_runtime.perception.backends.tensorrt.graphs import GraphRunner
 from edge_runtime.perception.backends.tensorrt.pictures import PictureMemory
 from edge_runtime.perception.backends.tensorrt.runtime import Engine, import_tensorrt
 from edge_runtime.perception.backends.tensorrt.shapes import Shape, Shapes
-
-_MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,6 @@ class SessionOptions:
     model: str
     places: int
     input_spec: InputSpec | None
-    device_memory_limit: int | None
     cuda_graphs: bool
     mapped: bool
 
@@ -84,7 +79,6 @@ class DeviceSession:
         try:
             self._in, self._compute, self._out = (self._ledger.stream() for _ in range(3))
             self._engine = Engine(trt, data, options.model, self._compute)
-            self._require_room(len(data))
             engine = self._engine
             self._free = deque(
                 Slot(self._ledger, engine.inputs, engine.outputs, mapped=options.mapped)
@@ -114,20 +108,6 @@ class DeviceSession:
         if self._engine is None:
             raise BackendError(f"{self._options.model}: the model is closed: load it again")
         return self._engine
-
-    def _require_room(self, engine_bytes: int) -> None:
-        limit = self._options.device_memory_limit
-        if limit is None:
-            return
-        tensors = self.places * sum(tensor.nbytes for tensor in self.engine.tensors)
-        activations = self.engine.context_bytes
-        needed = engine_bytes + activations + tensors
-        if needed > limit:
-            raise OutOfDeviceMemory(
-                f"it needs {needed / _MIB:.0f} MiB (engine {engine_bytes / _MIB:.0f}, activations "
-                f"{activations / _MIB:.0f}, inputs and outputs {tensors / _MIB:.0f}), but {limit / _MIB:.0f} MiB "
-                f"are allowed"
-            )
 
     def _prepare_on_device(self, spec: InputSpec) -> None:
         try:
@@ -183,7 +163,7 @@ class DeviceSession:
             # what a run under way still reads of its shapes is TensorRT's affair: it ends first
             self.device.synchronize(self._compute)
             context.set_shapes(shapes)
-        bind(context, slot)
+        slot.bind(context)
         context.execute(self._compute)
         return {name: context.shape(name) for name in slot.outputs}
 
@@ -218,9 +198,3 @@ class DeviceSession:
         self._ledger.close()
         with suppress(CudaError):  # of a lost device
             self.device.close()
-
-
-def bind(context: EngineContext, slot: Slot) -> None:
-    """Tell a context where every tensor of a place lies."""
-    for name, memory in (*slot.inputs.items(), *slot.outputs.items()):
-        context.bind(name, memory.address)
