@@ -107,7 +107,8 @@ class Room:
         if plan.short_bytes:
             raise StoreFull(
                 f"the engine has {mib(new_bytes)}, and {mib(plan.short_bytes)} are missing {where}: "
-                f"{_reasons(plan.kept)}; {remedy}, or delete the store while nothing runs: what is needed is built again"
+                f"{_reasons(plan.kept)}; {remedy}, "
+                "or delete the store while nothing runs: what is needed is built again"
             )
         for one in plan.remove:
             remove_engine(self.folder, one)
