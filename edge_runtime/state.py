@@ -10,6 +10,9 @@ STATE/run/motion.sock      where commands for motion come to the motion gate
 STATE/run/adapters.sock    where a robot's adapters report pose, map and batteries
 STATE/evidence/            crops that wait for a person or an upload, named by their SHA-256
 STATE/engines/             engines that TensorRT built here, with what is known of them
+STATE/updates/             releases that the fleet assigned, and what became of them
+STATE/run/perception.sock  where the updates' process asks perception to try, take or leave a model
+STATE/run/updates.sock     where people and applications ask for updates' status and lock them
 STATE/policy.yaml          the policy, where the configuration names no other
 ```
 """
@@ -107,6 +110,21 @@ class StateDirectory:
         return self.path / "engines"
 
     @property
+    def updates(self) -> Path:
+        """Folder of releases, and of what became of assignments."""
+        return self.path / "updates"
+
+    @property
+    def perception_socket(self) -> Path:
+        """Where perception takes models to try, take or leave."""
+        return self.run / "perception.sock"
+
+    @property
+    def updates_socket(self) -> Path:
+        """Where people and applications speak to updates."""
+        return self.run / "updates.sock"
+
+    @property
     def policy(self) -> Path:
         """The policy's default place."""
         return self.path / "policy.yaml"
@@ -133,7 +151,16 @@ class StateDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._require_own(self.path)
-            for folder in (self.identity, self.outbox, self.guard, self.run, self.evidence, self.engines):
+            own = (
+                self.identity,
+                self.outbox,
+                self.guard,
+                self.run,
+                self.evidence,
+                self.engines,
+                self.updates,
+            )
+            for folder in own:
                 folder.mkdir(mode=0o700, exist_ok=True)
                 self._require_own(folder)
                 if folder.stat().st_mode & 0o077:

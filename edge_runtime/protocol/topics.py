@@ -33,6 +33,7 @@ class Channel(str, Enum):
     HEALTH = "up/health"
     HELD = "up/held"
     RESULT = "up/result"
+    STATE = "up/state"
     RECEIPT = "down/rcpt"
     COMMAND = "down/cmd"
     DESIRED = "down/desired"
