@@ -4,7 +4,7 @@ Nothing here decides. A request carries the time at which it was heard, and `mac
 than what it answers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from edge_runtime.guard.acknowledgement import Verification
 from edge_runtime.guard.control import ControlSocket, Request
@@ -59,14 +59,15 @@ class Desk:
         """Descriptors to wait for."""
         return [self._control.fileno(), *self._verification.filenos()]
 
-    def listen(self, now_ns: int, status: Callable[[], dict[str, object]]) -> None:
+    def listen(self, now_ns: int, status: Callable[[], dict[str, object]], ready: Container[int]) -> None:
         """Hear and answer what has come.
 
         Args:
             now_ns: the time.
             status: what is answered to who asks for it.
+            ready: descriptors of `filenos` that can be read; what came since is heard in the next turn.
         """
-        for request in self._control.take():
+        for request in self._control.take() if self._control.fileno() in ready else ():
             answer = status() if request.ask == "status" else self._heard(request, now_ns)
             if answer is not None:
                 self._control.tell(request.sender, answer)

@@ -9,8 +9,8 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from edge_runtime.guard import explain, machine
 from edge_runtime.guard.block import boot_id
@@ -37,13 +37,26 @@ from edge_runtime.guard.timers import is_under_way
 MOST_CHANGES = 16
 """Changes of state that are remembered for the status."""
 
-LONGEST_NS = 250_000_000
-"""It looks at everything at least this often."""
+LONGEST_NS = 400_000_000
+"""It looks at everything at least this often; leases, deadlines and messages wake it far sooner."""
 
 ALERT_NS = 10_000_000
 """It looks this often while something is on its way to count, or to be clear, on a body that may move."""
 
 _NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Woken:
+    """How the guard woke.
+
+    Attributes:
+        late_ns: how much later than asked, whatever woke it.
+        ready: descriptors with something to read.
+    """
+
+    late_ns: int
+    ready: Sequence[int]
 
 
 class Guard:
@@ -145,9 +158,10 @@ class Guard:
         self._wake_ns = self._clock()
 
     def _turn(self) -> None:
-        late_ns = max(self._sleep(), self._held_up_ns)
+        woken = self._sleep()
+        late_ns = max(woken.late_ns, self._held_up_ns)
         now_ns, written_ns = self._clock(), self._permission.written_ns
-        self._desk.listen(now_ns, lambda: self.status(now_ns))
+        self._desk.listen(now_ns, lambda: self.status(now_ns), woken.ready)
         looked = self._look(now_ns, late_ns)
         self._worst_late_ns, self._turns = max(self._worst_late_ns, late_ns), self._turns + 1
         inputs = Inputs(
@@ -188,11 +202,7 @@ class Guard:
                 self._table.kill(looked.expendable, now_ns)
             self._table.start_due(now_ns)
             evaluated, tripped = judge_intent(self._table.gate_beats(), self._permission.until_ns)
-            looked = replace(
-                looked,
-                evaluated=looked.evaluated | evaluated,
-                tripped=looked.tripped | tripped | self._changed_configuration(now_ns),
-            )
+            looked = looked.with_more(evaluated, tripped | self._changed_configuration(now_ns))
             if self._memory.state is State.STANDBY:
                 self._desk.arm_by_itself(now_ns)
         self._looked = looked
@@ -228,15 +238,15 @@ class Guard:
             return (*fds, *more), {**variables, **others}
         return fds, variables
 
-    def _sleep(self) -> int:
-        """Wait for the next time or message; how much later than asked this woke, whatever woke it."""
+    def _sleep(self) -> "_Woken":
+        """Wait for the next time or message."""
         fds = [self._bell, *self._desk.filenos(), *self._table.pidfds()]
         left_ns = self._wake_ns - self._clock()
         # select(2), not poll(2): poll rounds up to milliseconds
         ready, _, _ = select.select(fds, [], [], max(0, left_ns) / _NS_PER_S)
         if self._bell in ready:
             os.eventfd_read(self._bell)
-        return max(0, self._clock() - self._wake_ns)
+        return _Woken(max(0, self._clock() - self._wake_ns), ready)
 
     def _act(self, now_ns: int, outputs: Outputs) -> None:
         """The permission first; then what must be on disk; then all else."""

@@ -60,6 +60,17 @@ class Looked:
     expendable: tuple[str, ...] = ()
     over: RunOver | None = None
 
+    def with_more(self, evaluated: int, tripped: int) -> "Looked":
+        """The same with more conditions looked at, and more of them that hold."""
+        return Looked(
+            self.evaluated | evaluated,
+            self.tripped | tripped,
+            self.suspects,
+            self.beyond_ns,
+            self.expendable,
+            self.over,
+        )
+
 
 @dataclass(slots=True)
 class _Waited:

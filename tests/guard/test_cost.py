@@ -25,6 +25,13 @@ SETTLES_S = 12.0
 """Conditions of the start are clear for good after this long: until then it looks more often."""
 
 
+@pytest.fixture(autouse=True)
+def installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a device, whose installer compiled the modules: a start does not compile them anew."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "bytecode"))
+
+
 def processor_s(pid: int) -> float:
     """Time that a process had a processor."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
