@@ -191,7 +191,12 @@ def verify(
 def prune(
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Keep the engines of its models.", show_default=False),
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Keep the engines of its models, and let those of all other models go.",
+            show_default=False,
+        ),
     ] = None,
     quarantine: Annotated[
         bool,
@@ -209,11 +214,15 @@ def prune(
     from edge_runtime.cli.report import write_json
 
     assigned: tuple[str, ...] = ()
+    store = _store(state)
     if config is not None:
-        from edge_runtime.cli.engine_build import assigned_keys
+        from edge_runtime.cli.engine_build import assigned_keys, configured_models
+        from edge_runtime.engines.holds import Role
 
         assigned = assigned_keys(config, state)
-    store = _store(state)
+        if not dry_run:
+            # what runs lets go by itself at the next start: the file may be another device's
+            store.keep_only(configured_models(config), (Role.LAST_GOOD, Role.ASSIGNED))
     done = store.prune(assigned, dry_run=dry_run)
     cases = len(store.quarantined()) if quarantine else 0
     if quarantine and not dry_run:
@@ -277,6 +286,8 @@ def _whole_key(store: "EngineStore", start: str) -> str:
     """The one key that begins so."""
     from edge_runtime.errors import EdgeRuntimeError
 
+    if not start:
+        raise EdgeRuntimeError("no key was given; `edge-runtime engine list` names those that are there")
     found = [entry.key for entry in store.entries() if entry.key.startswith(start.lower())]
     if len(found) == 1:
         return found[0]

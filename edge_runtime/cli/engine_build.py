@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from edge_runtime.errors import BackendError, ConfigError, EdgeRuntimeError, Mis
 from edge_runtime.node.engines import engine_source, tensorrt_options
 from edge_runtime.node.models import governor_of
 from edge_runtime.packages import ModelPackage, open_package, require_licence
+from edge_runtime.packages.manifest import MANIFEST_NAME
 from edge_runtime.state import StateDirectory
 
 _CONFIGURATIONS: Final = (".yaml", ".yml", ".json")
@@ -84,7 +85,7 @@ def build_targets(
     else:
         if names:
             raise ConfigError(f"{target} is a package: --model means a model of a configuration")
-        package = open_package(target)
+        package = open_package(_usable(target))
         options = TensorRtOptions(engine=EngineOptions(batch=batch))
         targets = [Target(package.manifest.name, package, options, None)]
         source = EngineSource(EngineStore(StateDirectory.find(state).engines))
@@ -93,9 +94,23 @@ def build_targets(
     found = []
     for each in targets:
         with shown(each.name) as progress:
-            asked = EngineSource(source.store, budget_s, source.reserve_bytes, progress)
-            found.append(_build(each, asked))
+            found.append(_build(each, replace(source, budget_s=budget_s, progress=progress)))
     return found
+
+
+def _usable(target: Path) -> Path:
+    """A path that may be a package.
+
+    Raises:
+        ConfigError: there is nothing, or something that no package is.
+    """
+    if not target.exists():
+        raise ConfigError(f"{target}: there is no such file or folder")
+    if target.is_dir() and not (target / MANIFEST_NAME).exists():
+        raise ConfigError(f"{target}: neither a configuration nor a model package: it has no {MANIFEST_NAME}")
+    if not target.is_dir() and not target.is_file():
+        raise ConfigError(f"{target}: neither a file nor a folder")
+    return target
 
 
 def configured_targets(loaded: LoadedConfig, names: tuple[str, ...]) -> list[Target]:
@@ -185,6 +200,11 @@ def say_built(built: Built, *, quiet: bool) -> None:
 def _complain(text: str) -> None:
     """A line on stderr; names out of a model's graph stand in it, and must not drive the terminal."""
     sys.stderr.write("".join(sign if sign.isprintable() else "?" for sign in text) + "\n")
+
+
+def configured_models(config: Path) -> tuple[str, ...]:
+    """Names of the models of a configuration."""
+    return tuple(load_config(config).config.models)
 
 
 def assigned_keys(config: Path, state: Path | None) -> tuple[str, ...]:

@@ -37,11 +37,14 @@ class Kind(str, Enum):
     UNFINISHED = "unfinished"
     """A build was begun, and nobody said how it ended: the process was killed, or the power went."""
 
+    NO_ROOM = "no_room"
+    """A build gave an engine, and the store had no room for it."""
+
     LOADING = "loading"
     """The engine was being loaded, and nobody said how that ended: it may have taken the process with it."""
 
 
-LIMITS: Final = {Kind.FAILED: 1, Kind.QUARANTINED: 2, Kind.UNFINISHED: 3}
+LIMITS: Final = {Kind.FAILED: 1, Kind.NO_ROOM: 1, Kind.QUARANTINED: 2, Kind.UNFINISHED: 3}
 """How many of a kind within `EXPIRY_S` end the building of a key: the first engine that is taken out of use is
 rebuilt, and a power cut in a build is no proof against it."""
 
@@ -214,6 +217,14 @@ class Failures:
                 self._unwritten.pop(one, None)
                 remove_whatever(self.folder.failures / f"{one}.json")
 
+    def room_was_made_owned(self) -> None:
+        """What had no room may be built again. The caller holds the store's lock."""
+        for key in self.known():
+            strikes = self.of(key)
+            left = tuple(strike for strike in strikes if strike.kind is not Kind.NO_ROOM)
+            if left != strikes:
+                self._keep_owned(key, left)
+
     def refresh(self) -> None:
         """Write down how old things have become, so that the age survives a reboot; never fails."""
         outdated = [key for key in self.known() if self._outdated(key, self.of(key))]
@@ -281,7 +292,7 @@ class Failures:
 
 def _with(strikes: tuple[Strike, ...], strike: Strike) -> tuple[Strike, ...]:
     """One more; a build that failed is not unfinished, and an engine that is taken out kills nobody any more."""
-    if strike.kind is Kind.FAILED:
+    if strike.kind in (Kind.FAILED, Kind.NO_ROOM):
         strikes = _without_last(strikes, Kind.UNFINISHED)
     if strike.kind is Kind.QUARANTINED:
         strikes = tuple(one for one in strikes if one.kind is not Kind.LOADING)
@@ -296,6 +307,8 @@ def _without_last(strikes: tuple[Strike, ...], kind: Kind) -> tuple[Strike, ...]
 def _told(kind: Kind, times: int) -> str:
     if kind is Kind.QUARANTINED:
         return f"its engines were taken out of use {times} times"
+    if kind is Kind.NO_ROOM:
+        return "there was no room for it"
     if kind is Kind.UNFINISHED:
         return f"{times} builds of it did not come to their end"
     return "its build failed"

@@ -6,6 +6,7 @@ not known, so nothing is removed until its model writes it anew or lets go.
 
 import hashlib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
@@ -107,6 +108,18 @@ class Holds:
             return
         with self.folder.owned(), self.folder.explained():
             write_record(self.folder.holds / _name(hold.model, hold.role), hold)
+
+    def keep_only(self, models: Collection[str], roles: Collection[Role]) -> tuple[Hold, ...]:
+        """Let go in these roles of what other models than these hold; what that was.
+
+        Raises:
+            StoreUnusable: it cannot be written down.
+            StoreBusy: another process holds the store.
+        """
+        others = tuple(hold for hold in self.all()[0] if hold.role in roles and hold.model not in models)
+        for hold in others:
+            self.drop(hold.model, hold.role)
+        return others
 
     def drop(self, model: str, role: Role | None = None) -> None:
         """Let a model's engine go in one role, or in all.

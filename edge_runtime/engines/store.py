@@ -252,14 +252,15 @@ class EngineStore:
         """A build was ended on purpose, by a stop of the process or by a person: it counts as if it never began."""
         self._failures.called_off(_key(key))
 
-    def note_failure(self, key: str, reason: str) -> None:
+    def note_failure(self, key: str, reason: str, kind: Kind = Kind.FAILED) -> None:
         """A build ended without an engine; where that cannot be written down, this process remembers it.
 
         Args:
             key: of the recipe.
             reason: a sentence.
+            kind: `FAILED`, or `NO_ROOM` where it gave one that could not be kept.
         """
-        self._failures.note(_key(key), Kind.FAILED, reason)
+        self._failures.note(_key(key), kind, reason)
 
     def failures(self, key: str) -> tuple[Strike, ...]:
         """What went wrong with a key within a day of uptime, oldest first."""
@@ -298,6 +299,21 @@ class EngineStore:
         """
         self._holds.drop(model, role)
 
+    def keep_only(self, models: Collection[str], roles: Collection[Role] = tuple(Role)) -> tuple[Hold, ...]:
+        """Let the engines of all other models go, because nobody asks for these models any more.
+
+        Args:
+            models: names of those that a configuration has.
+            roles: in which the others let go.
+
+        Returns:
+            What was let go of; the engines stay until room is wanted, or `prune` is called.
+
+        Raises:
+            StoreUnusable, StoreBusy: it cannot be written down.
+        """
+        return self._holds.keep_only(models, roles)
+
     def holds(self) -> tuple[Hold, ...]:
         """Every hold that can be read."""
         return self._holds.all()[0]
@@ -320,7 +336,10 @@ class EngineStore:
             StoreBusy: another process holds the store.
         """
         with self.folder.owned(), self.folder.explained():
-            return self._room.prune(assigned, dry_run=dry_run)
+            pruned = self._room.prune(assigned, dry_run=dry_run)
+            if pruned.removed and not dry_run:
+                self._failures.room_was_made_owned()
+            return pruned
 
     def usage(self) -> Usage:
         """What the store takes on its disk.

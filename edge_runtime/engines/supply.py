@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from edge_runtime.engines.building import KILLED, Builder, BuiltEngine, NoEngine, build_engine
-from edge_runtime.engines.errors import BuildFailed, EngineDamaged, EngineError, EngineMismatch
+from edge_runtime.engines.errors import BuildFailed, EngineDamaged, EngineError, EngineMismatch, StoreFull
+from edge_runtime.engines.failures import Kind
 from edge_runtime.engines.manifest import BuildFacts
 from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody
 from edge_runtime.engines.recipe import EngineRecipe
@@ -143,6 +144,9 @@ class Supply:
         """A build that fails is not begun again at each start; one that is called off is."""
         try:
             yield
+        except StoreFull as error:
+            self.store.note_failure(key, str(error), Kind.NO_ROOM)
+            raise
         except EngineError as error:
             # One that was killed counts as begun and not ended: that may happen twice before it is given up.
             if not (isinstance(error, NoEngine) and error.kind == KILLED):

@@ -1,6 +1,7 @@
 """`edge-runtime engine` as its user: real processes on the double of TensorRT."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -169,7 +170,7 @@ def test_without_tensorrt_a_build_says_what_to_install(machine: Machine, small: 
     assert found.code == 2
     assert found.err == (
         "error: TensorRT is not installed here: on a Jetson `apt install python3-libnvinfer` and a virtual "
-        "environment with --system-site-packages\n"
+        "environment with --system-site-packages, elsewhere `pip install tensorrt cuda-python` for an NVIDIA GPU\n"
     )
     assert not machine.state.exists()
 
@@ -182,9 +183,15 @@ def test_targets_that_cannot_be_used(machine: Machine, small: ModelPackage, tmp_
     assert (unknown.code, "there is no model named cars; models are faces" in unknown.err) == (2, True)
     package = machine.without("engine", "build", small.directory, "--model", "cars")
     assert (package.code, "--model means a model of a configuration" in package.err) == (2, True)
-    absent = machine.without("engine", "build", tmp_path / "absent")
-    assert absent.code == 1
-    assert absent.err.count("\n") == 1
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for name, why in (
+        ("absent", "there is no such file or folder"),
+        ("fifo", "neither a file nor a folder"),
+        ("folder", "neither a configuration nor a model package"),
+    ):
+        refused = machine.without("engine", "build", tmp_path / name)
+        assert (refused.code, refused.err.count("\n"), why in refused.err) == (2, 1, True), refused.err
 
 
 def test_keys_and_directories_that_are_not_there(machine: Machine) -> None:
@@ -196,6 +203,7 @@ def test_keys_and_directories_that_are_not_there(machine: Machine) -> None:
         found = machine.without("engine", command, "abc")
         assert found.code == 1
         assert found.err.startswith("error: there is no engine abc; ")
+        assert "no key was given" in machine.without("engine", command, "").err
     assert machine.without("engine", "verify").out.startswith("no engine is stored\n")
 
 

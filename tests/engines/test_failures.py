@@ -64,6 +64,25 @@ def test_a_person_may_try_at_once(store: EngineStore) -> None:
     assert store.failing_keys() == ()
 
 
+def test_what_had_no_room_is_built_again_once_there_is_some(
+    store: EngineStore, clock: DeviceClock, tmp_path: Path
+) -> None:
+    other = another("b")
+    store.begin_build(KEY)
+    store.note_failure(KEY, "7 MiB are missing", Kind.NO_ROOM)
+    store.note_failure(other.key, "TensorRT has no layer Einsum")
+    again = _opened(tmp_path, clock)
+    assert again.refusal(KEY) == (
+        "there was no room for it: 7 MiB are missing; it is tried again after 24 h of uptime"
+    )
+    again.prune()  # nothing went
+    assert again.refusal(KEY) is not None
+    add(again, another("c"))
+    assert again.prune().removed
+    assert again.refusal(KEY) is None
+    assert again.refusal(other.key) is not None, "room was not what it lacked"
+
+
 def test_a_build_that_kills_the_device_is_tried_three_times(
     store: EngineStore, clock: DeviceClock, tmp_path: Path
 ) -> None:

@@ -47,6 +47,20 @@ def test_a_model_holds_one_engine_in_each_role(store: EngineStore) -> None:
     store.release("gate")  # once more is no error
 
 
+def test_models_that_have_left_the_configuration_let_go(store: EngineStore) -> None:
+    for name, recipe in (("gate", A), ("door", B)):
+        add(store, recipe)
+        store.hold(name, recipe.key, Role.RUNNING)
+    add(store, C)
+    store.hold("door", C.key, Role.ASSIGNED)
+    gone = store.keep_only(["gate"], (Role.RUNNING, Role.LAST_GOOD))
+    assert [(hold.model, hold.key) for hold in gone] == [("door", B.key)]
+    assert [entry.key for entry in store.prune().removed] == [B.key]
+    store.keep_only(["gate"])
+    assert [entry.key for entry in store.prune().removed] == [C.key]
+    assert store.keep_only(["gate"]) == ()
+
+
 def test_clean_up_removes_what_nobody_needs_and_says_why_the_rest_stays(store: EngineStore) -> None:
     for recipe in (A, B, C, D, recipe_for()):
         add(store, recipe)

@@ -38,7 +38,7 @@ _OUT_OF_MEMORY: Final = ("out of memory", "outofmemory", "insufficient memory")
 
 MISSING_TENSORRT: Final = (
     "TensorRT is not installed here: on a Jetson `apt install python3-libnvinfer` and a virtual environment with "
-    "--system-site-packages"
+    "--system-site-packages, elsewhere `pip install tensorrt cuda-python` for an NVIDIA GPU"
 )
 
 
