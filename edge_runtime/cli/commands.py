@@ -167,6 +167,24 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "update",
+        "edge_runtime.cli.update",
+        "app",
+        "Look at releases that the fleet assigned, and keep them waiting.",
+        {
+            "status": {
+                0: "printed; the newest assignment of no slot was refused or taken back",
+                1: "no process of updates answers; what it left on the disk is printed",
+                3: "the newest assignment of a slot was refused or taken back: what ran before it runs",
+                4: "one could not be taken back, and what runs is not what should",
+            },
+            "history": {0: "printed, also where nothing has ended"},
+            "lock": {0: "locked", 2: "the name or the reason cannot be used; nothing was done"},
+            "unlock": {0: "unlocked", 1: "there is no such lock"},
+            "trust": {0: "trusted", 1: "it is no root, or another one is trusted; the reason is on stderr"},
+        },
+    ),
+    CommandRow(
         "outbox",
         "edge_runtime.cli.outbox",
         "app",

@@ -13,6 +13,7 @@ from edge_runtime.errors import ConfigError
 if TYPE_CHECKING:
     from edge_runtime.identity import Identity
     from edge_runtime.protocol.enrolment import EnrolmentToken
+    from edge_runtime.state import StateDirectory
 
 EXIT_PENDING = 3
 _MAX_TOKEN_BYTES = 4096
@@ -71,7 +72,14 @@ def enrol(
     # The outbox's numbers belong to the id under which they were sent: enrolled anew, the device asks for its own.
     wish = device or (None if present is None else present.device)
     answer = enrol_device(
-        server, read, where, serial=serial or board_serial(), device=wish, deadline_s=timeout, proxy=proxy
+        server,
+        read,
+        where,
+        serial=serial or board_serial(),
+        device=wish,
+        deadline_s=timeout,
+        proxy=proxy,
+        take_root=lambda root: _take_root(where, root),
     )
     if answer.state is EnrolmentState.PENDING:
         return _waits(answer.device, as_json=as_json)
@@ -79,6 +87,24 @@ def enrol(
     assert made is not None
     _say(made, as_json=as_json)
     return 0
+
+
+def _take_root(where: "StateDirectory", root: str) -> None:
+    """Begin to trust the fleet's releases. Events need none of it: what is wrong here is said and stops nothing."""
+    from edge_runtime.cli.report import say
+    from edge_runtime.updates.problems import UpdateRefused
+    from edge_runtime.updates.trust.bootstrap import write_root
+
+    try:
+        kept = write_root(where.ensure().updates, root.encode()) is None
+    except UpdateRefused as error:
+        say(f"the fleet's root of releases was not taken, and this device will take no release: {error}")
+        return
+    if kept:
+        say(
+            "this device trusts another root of releases than this fleet's, and keeps it; "
+            "edge-runtime update trust FILE --replace changes that"
+        )
 
 
 def _stands(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from edge_runtime.config import LoadedConfig
     from edge_runtime.engines.source import EngineSource
     from edge_runtime.guard.page import SlotWriter
+    from edge_runtime.node.assigned import Assigned
     from edge_runtime.node.camera import EventSink
     from edge_runtime.node.delivery import Delivery
     from edge_runtime.node.models import ReadyModel
@@ -147,13 +148,13 @@ def _become_guard(loaded: "LoadedConfig", wishes: Wishes) -> NoReturn:
 def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -> int:
     """Look at the cameras in this process; under a guard, show it what was finished."""
     from edge_runtime.cli.live import live_view, print_summary
-    from edge_runtime.cli.manifests import manifest_problems, readable_manifests
     from edge_runtime.cli.outputs import summary_json, write_summary
     from edge_runtime.cli.stopper import Stopper
     from edge_runtime.events import NdjsonSink
     from edge_runtime.lifeline import die_with_parent
-    from edge_runtime.node.models import load_models
+    from edge_runtime.node.assigned import assigned_at_start
     from edge_runtime.node.node import Node
+    from edge_runtime.node.places import exchange_places
 
     if beats is not None:
         die_with_parent()
@@ -163,14 +164,13 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
         files = [NdjsonSink(wishes.events)] if wishes.events is not None else []
         for sink in files:
             stack.callback(sink.close)
+        updates, socket = exchange_places(loaded, wishes.state)
+        assigned = assigned_at_start(loaded, updates)
+        loaded = assigned.loaded
         numbers = stack.enter_context(_serving(wishes.metrics, loaded.digest))
-        loaded.refuse(manifest_problems(loaded, readable_manifests(loaded)[0]))
-        models = load_models(loaded, _engines(loaded, wishes.state, beats, stopper))
-        for ready in models.values():
-            stack.callback(ready.close)
-        _warn(loaded, models)
-        if numbers is not None:
-            _show_models(numbers, models)
+        engines = _engines(loaded, wishes.state, beats, stopper)
+        assigned, models = _opened(assigned, engines, updates, numbers, stack)
+        loaded = assigned.loaded
         recorders = _recorders(loaded, models, wishes.annotate, wishes.sheet)
         for recorder in recorders.values():
             stack.callback(recorder.close)
@@ -186,6 +186,9 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
             metrics=numbers,
             max_frames=wishes.max_frames,
             beats=beats,
+            engines=engines,
+            swap_socket=socket,
+            assigned=None if updates is None else (assigned, updates),
         )
         stopper.attach(node.request_stop)
         delivered = None
@@ -213,6 +216,37 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
+
+
+def _opened(
+    assigned: "Assigned",
+    engines: "EngineSource",
+    updates: Path | None,
+    numbers: "Metrics | None",
+    stack: contextlib.ExitStack,
+) -> "tuple[Assigned, Mapping[str, ReadyModel]]":
+    """The models of the configuration, with what is to be said about them, and what holds then.
+
+    They are closed by `stack`.
+    """
+    from edge_runtime.cli.manifests import manifest_problems
+    from edge_runtime.node.assigned import fitting, manifests_at_start
+    from edge_runtime.node.engines import let_others_go
+    from edge_runtime.node.models import load_models
+
+    loaded = assigned.loaded
+    loaded.refuse(manifest_problems(loaded, manifests_at_start(loaded, updates)))
+    models = load_models(loaded, engines, updates)
+    for ready in models.values():
+        stack.callback(ready.close)
+    let_others_go(loaded, engines)
+    _warn(loaded, models)
+    if numbers is not None:
+        _show_models(numbers, models)
+    assigned, models = fitting(assigned, updates, models)
+    if numbers is not None:
+        numbers.configured(assigned.loaded.digest)
+    return assigned, models
 
 
 def _engines(

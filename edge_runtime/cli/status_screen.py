@@ -20,6 +20,7 @@ from edge_runtime.protocol.operation import CameraHealth
 
 _LABEL = 13
 _MOST_CAMERAS = 8
+_DIGEST = 12
 _HEALTH = ("hottest", "throttling", "memory", "disk", "power")
 """Rows of the device's health that are shown; `edge-runtime health` has all."""
 
@@ -218,8 +219,11 @@ def _models(models: tuple[ModelStanding, ...] | None) -> list[Text]:
     lines: list[Text] = []
     for model in (models or ())[:_MOST_CAMERAS]:
         words = [model.name, f"on {model.effective}", model.backend]
+        words += [f"release {model.release[:_DIGEST]}"] if model.release else []
         lines += _row("" if lines else "models", words, "yellow" if model.degraded else "")
         lines += _row("", [model.degraded] if model.degraded else [], "yellow")
+        given_up = model.given_up and f"release {model.given_up[:_DIGEST]} was given up for it at the start"
+        lines += _row("", [given_up] if given_up else [], "yellow")
     more = len(models or ()) - _MOST_CAMERAS
     return [*lines, *_row("", [f"and {more} more"] if more > 0 else [])]
 

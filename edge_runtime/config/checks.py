@@ -46,6 +46,8 @@ def cross_checks(data: Any) -> Iterator[Finding]:
     yield from _evidence(_section(data, "evidence"))
     yield from _delivery(_section(data, "delivery"), models)
     yield from _variants(_section(_section(data, "guard"), "governor"), models, cameras)
+    if data.get("updates") is not None and data.get("delivery") is None:
+        yield ("updates",), "needs a delivery section: what the fleet assigns comes over its link"
 
 
 def _model(at: Location, model: Mapping[str, Any]) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from edge_runtime.config.advice import advice
 from edge_runtime.config.checks import Finding, cross_checks
 from edge_runtime.config.document import Document, Unreadable, read_document
 from edge_runtime.config.node import NodeConfig
+from edge_runtime.config.overlay import Overlaid, Overlay, guarded_deadlines, lay_over
 from edge_runtime.config.problem import InvalidConfig, Location, Problem
 from edge_runtime.config.regular_file import NotRegularError, open_regular
 from edge_runtime.config.secrets import Resolved, resolve_references, without_secrets
@@ -34,6 +35,8 @@ class LoadedConfig:
             layout, with references unresolved and literal passwords masked.
         warnings: what is allowed but regretted, in the order of the file.
         lines: 1-based line of each location in the file.
+        overlay: what a release of the fleet lays over the file; `digest` is then of both together.
+        overlaid: what became of it; None without an overlay.
     """
 
     config: NodeConfig
@@ -42,11 +45,13 @@ class LoadedConfig:
     digest: str
     warnings: tuple[Problem, ...] = ()
     lines: Mapping[Location, int] = field(default_factory=dict, repr=False, compare=False)
+    overlay: Overlay | None = None
+    overlaid: Overlaid | None = field(default=None, repr=False, compare=False)
 
     def locate(self, found: Iterable[Finding]) -> tuple[Problem, ...]:
         """Findings of later checks, such as `label_checks`, with their lines, in the order of the file."""
-        document = Document(None, dict(self.lines), ())
-        return tuple(sorted(_locate(found, document), key=_order))
+        places = _Places(Document(None, dict(self.lines), ()), self.overlay, self.overlaid)
+        return tuple(sorted(places.locate(found), key=_order))
 
     def refuse(self, found: Iterable[Finding]) -> None:
         """Stop here if later checks found anything.
@@ -63,16 +68,21 @@ class LoadedConfig:
         return self.base / Path(text).expanduser()
 
 
-def load_config(path: Path | str, environment: Mapping[str, str] | None = None) -> LoadedConfig:
+def load_config(
+    path: Path | str, environment: Mapping[str, str] | None = None, overlay: Overlay | None = None
+) -> LoadedConfig:
     """Read and validate one configuration file.
 
     Args:
         path: a YAML file.
         environment: variables for `${env:NAME}`; the process's own when None.
+        overlay: of a release, laid over the file's data; the file itself stays as it is.
 
     Raises:
-        InvalidConfig: the file cannot be used; it lists every problem with its line.
+        InvalidConfig: the file cannot be used, alone or with the overlay; it lists every problem with its line.
     """
+    if overlay is not None:
+        return _with_overlay(load_config(path, environment), overlay, environment)
     path = Path(path)
     file = str(path)
     try:
@@ -81,16 +91,65 @@ def load_config(path: Path | str, environment: Mapping[str, str] | None = None) 
         raise InvalidConfig(file, [error.problem]) from None
     if not isinstance(document.data, dict):
         raise InvalidConfig(file, [_not_a_configuration(document)])
+    return _checked(path, document, _Places(document), environment)
+
+
+def _with_overlay(own: LoadedConfig, overlay: Overlay, environment: Mapping[str, str] | None) -> LoadedConfig:
+    document = read_document(_read(own.path))
+    if digest(document.data) != own.digest:
+        raise InvalidConfig(str(own.path), [Problem("changed while it was read; start again")])
+    overlaid = lay_over(document.data, overlay)
+    places = _Places(document, overlay, overlaid)
+    if overlaid.problems:
+        problems = [places.of_overlay(at, text) for at, text in overlaid.problems]
+        raise InvalidConfig(overlay.file, sorted(problems, key=_order))
+    laid = _checked(own.path, Document(overlaid.data, document.lines, ()), places, environment)
+    laid.refuse(guarded_deadlines(own.config, laid.config))
+    return laid
+
+
+def _checked(
+    path: Path, document: Document, places: "_Places", environment: Mapping[str, str] | None
+) -> LoadedConfig:
     base = path.absolute().parent
     resolved = resolve_references(document.data, base, environment)
     config, found = _validate(resolved, document.data)
-    problems = [*document.problems, *_locate(found, document)]
+    problems = [*document.problems, *places.locate(found)]
     if problems or config is None:
-        raise InvalidConfig(file, sorted(problems, key=_order))
-    warnings = _locate([*resolved.warnings, *advice(config, document.data)], document)
+        raise InvalidConfig(str(path), sorted(problems, key=_order))
+    warnings = places.locate([*resolved.warnings, *advice(config, document.data)])
     return LoadedConfig(
-        config, path, base, digest(document.data), tuple(sorted(warnings, key=_order)), document.lines
+        config,
+        path,
+        base,
+        digest(document.data),
+        tuple(sorted(warnings, key=_order)),
+        document.lines,
+        places.overlay,
+        places.overlaid,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where findings stand: in the file, or in the overlay that set the value."""
+
+    document: Document
+    overlay: Overlay | None = None
+    overlaid: Overlaid | None = None
+
+    def locate(self, found: Iterable[Finding]) -> list[Problem]:
+        return [self._problem(at, text) for at, text in found]
+
+    def of_overlay(self, at: Location, text: str) -> Problem:
+        assert self.overlay is not None
+        return Problem(text, at, self.overlay.document.line(at), self.overlay.file)
+
+    def _problem(self, at: Location, text: str) -> Problem:
+        source = None if self.overlaid is None else self.overlaid.source(at)
+        if source is not None and self.overlay is not None:
+            return Problem(text, at, self.overlay.document.line(source), self.overlay.file)
+        return Problem(text, at, self.document.line(at) if at else None)
 
 
 def digest(data: Any) -> str:
@@ -160,10 +219,6 @@ def _foreign(data: Any) -> list[Finding]:
         )
         return [((), text)]
     return []
-
-
-def _locate(found: Iterable[Finding], document: Document) -> list[Problem]:
-    return [Problem(text, at, document.line(at) if at else None) for at, text in found]
 
 
 def _order(problem: Problem) -> tuple[int, str]:

@@ -21,6 +21,7 @@ from edge_runtime.config.engines import EnginesConfig, TensorRtConfig
 from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.output import EventsConfig, EvidenceConfig
 from edge_runtime.config.problem import format_location
+from edge_runtime.config.updates import UpdatesConfig
 
 __all__ = [
     "CameraConfig",
@@ -37,6 +38,7 @@ __all__ = [
     "PrivacyMask",
     "TensorRtConfig",
     "TrackingConfig",
+    "UpdatesConfig",
 ]
 
 
@@ -130,6 +132,7 @@ class NodeConfig(ConfigModel):
         delivery: how events leave the device; without it they stay.
         guard: what holds the permission to move and watches the device's processes.
         engines: TensorRT engines; they are built and kept where a model has `tensorrt` among its providers.
+        updates: releases of models and configurations that the fleet assigns; without it the device takes none.
         logging: logs on stderr.
     """
 
@@ -142,6 +145,7 @@ class NodeConfig(ConfigModel):
     delivery: DeliveryConfig | None = None
     guard: GuardConfig | None = None
     engines: EnginesConfig = EnginesConfig()
+    updates: UpdatesConfig | None = None
     logging: LoggingConfig = LoggingConfig()
 
     @property
@@ -153,6 +157,11 @@ class NodeConfig(ConfigModel):
     def keeps_state(self) -> bool:
         """Whether a run of it has anything to keep in a state directory: what a device does, or engines."""
         return self.is_device or any("tensorrt" in model.providers for model in self.models.values())
+
+    @property
+    def takes_updates(self) -> bool:
+        """Whether it takes releases that the fleet assigns."""
+        return self.updates is not None and self.updates.enabled
 
     @property
     def guarding(self) -> GuardConfig:

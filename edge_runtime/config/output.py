@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from edge_runtime.config.base import ConfigModel, Integer, Real, Text
+from edge_runtime.config.base import ConfigModel, Integer, Label, Real, Text
 from edge_runtime.protocol import MAX_EVENT_BYTES
 
 
@@ -15,10 +15,12 @@ class EventsConfig(ConfigModel):
         file: events are appended to it, one JSON object a line; relative to the configuration file.
         max_bytes: cap on one encoded event. Most take 650 to 900 bytes; the largest, with evidence and the
             longest names, 1,290. A cap that is too small for a rule's events is refused at the start.
+        labels: names that events carry in place of a model's labels, by those; rules still name the model's own.
     """
 
     file: Text | None = None
     max_bytes: Annotated[Integer, Field(ge=1024, le=65_536)] = MAX_EVENT_BYTES
+    labels: Annotated[dict[Label, Label], Field(max_length=4096)] = Field(default_factory=dict)
 
 
 class EvidenceConfig(ConfigModel):

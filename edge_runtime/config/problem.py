@@ -44,11 +44,13 @@ class Problem:
         text: one sentence without a full stop; never holds a secret.
         location: where in the document; empty for the file as a whole.
         line: 1-based line in the file, where known.
+        file: where it stands, if that is not the file that is spoken of: the overlay of a release.
     """
 
     text: str
     location: Location = ()
     line: int | None = None
+    file: str | None = None
 
     @property
     def path(self) -> str:
@@ -57,7 +59,8 @@ class Problem:
 
     def show(self, file: str) -> str:
         """`site.yaml:12: cameras.dock.rules[2].polygon: needs at least 3 points`."""
-        place = file if self.line is None else f"{file}:{self.line}"
+        where = self.file or file
+        place = where if self.line is None else f"{where}:{self.line}"
         return ": ".join(part for part in (place, self.path, self.text) if part)
 
 

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 
 from edge_runtime.doctor.facts import GpuFacts, JetsonFacts, VideoFacts
-from edge_runtime.doctor.jetpack import SOCS
 from edge_runtime.doctor.look import Look, clean
 from edge_runtime.health import Reading
+from edge_runtime.health.jetson import SOCS
 from edge_runtime.health.nvidia import read_driver
 from edge_runtime.health.reading import unknown
 

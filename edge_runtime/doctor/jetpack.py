@@ -53,9 +53,6 @@ FAMILIES = {
 OLDEST_MAJOR = 36
 """L4T before 36 is JetPack 5 and older: Python 3.8, TensorRT 8."""
 
-SOCS = {"tegra234": ("Orin", "8.7"), "tegra264": ("Thor", "11.0")}
-"""Name and compute capability of the GPU in each system on chip that this runtime knows."""
-
 
 def jetpack_of(l4t: str) -> JetPack | None:
     """The JetPack of a release like `36.4.3`; None where it is not known."""

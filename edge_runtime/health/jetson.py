@@ -102,6 +102,10 @@ class JetsonHealth:
     over_current: Mapping[str, OverCurrent]
 
 
+SOCS = {"tegra234": ("Orin", "8.7"), "tegra264": ("Thor", "11.0")}
+"""Name and compute capability of the GPU in each system on chip that this runtime knows."""
+
+
 def read_model(files: SysFiles) -> Reading[str]:
     """The machine as the device tree or the firmware names it."""
     for path in (

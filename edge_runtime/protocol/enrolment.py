@@ -16,6 +16,8 @@ from edge_runtime.protocol.topics import DeviceId
 
 _PREFIX = "efr1."
 _MAX_TOKEN = 512
+MAX_ROOT = 64 * 1024
+"""Characters of a `root.json`: a hundred keys with their signatures."""
 
 Pem = Annotated[str, Field(min_length=1, max_length=16_384)]
 
@@ -112,6 +114,8 @@ class EnrolmentResponse(_Message):
         certificate: PEM of the device's certificate; None while pending.
         authority: PEM of the CA to trust from now on.
         renew_after_s: seconds from now after which the device should renew.
+        release_root: the fleet's trusted `root.json`, with which the device begins to verify releases; None while
+            pending, in the answer to a renewal, and where the fleet has no keys for releases.
     """
 
     device: DeviceId
@@ -120,6 +124,7 @@ class EnrolmentResponse(_Message):
     authority: Pem
     broker: BrokerAddress
     renew_after_s: Annotated[int, Field(ge=1)]
+    release_root: Annotated[str, Field(min_length=2, max_length=MAX_ROOT)] | None = None
 
 
 class RenewalChallenge(_Message):

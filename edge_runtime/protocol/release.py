@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import Self
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ReleaseName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
@@ -183,7 +184,7 @@ class TrackerRule(str, Enum):
 
 
 class ReleaseTerms(SignedRecord):
-    """The custom metadata of a release's target.
+    """The custom metadata of a release's target; `custom` and `from_custom` are its form there.
 
     Attributes:
         counter: grows with each release of a name; a device does not go back below what it runs, except to
@@ -191,6 +192,7 @@ class ReleaseTerms(SignedRecord):
         package: digest of the model package, `sha256:…`; None for a configuration.
         labels: of the model, in order; a release with others needs `relabels`.
         relabels: a person said that the labels are meant to be others than those of the release before.
+        accepts_drop: why a lower accuracy than that of the release before is meant; None where it is not lower.
         licence: SPDX id of the weights.
         total_bytes: of all files.
         rollback_to: SHA-256 of the bundles to which a device that runs this release may be sent back.
@@ -208,6 +210,7 @@ class ReleaseTerms(SignedRecord):
         tuple[Annotated[str, Field(min_length=1, max_length=64)], ...], Field(max_length=4096)
     ] = ()
     relabels: bool = False
+    accepts_drop: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     licence: Annotated[str, Field(min_length=2, max_length=64)] | None = None
     total_bytes: Annotated[int, Field(ge=1)]
     fit: Fit = Fit()
@@ -234,6 +237,20 @@ class ReleaseTerms(SignedRecord):
         """Path of the release's target in the repository."""
         return target_path(self.kind, self.name, self.counter)
 
+    def custom(self) -> dict[str, Any]:
+        """These terms as they stand in TUF metadata, whose canonical JSON knows no fractions: those are text."""
+        found: dict[str, Any] = _without_fractions(self.model_dump(mode="json", exclude_none=True))
+        return found
+
+    @classmethod
+    def from_custom(cls, custom: Any) -> Self:
+        """The terms in a target's custom metadata.
+
+        Raises:
+            ValueError: they are none (pydantic's `ValidationError` is one).
+        """
+        return cls.model_validate(custom)
+
     def opened_basis_points(self, now_ms: int) -> int:
         """The share of the buckets that may take this release at a time, 0 to 10,000."""
         return max((o.basis_points for o in self.openings if o.not_before_ms <= now_ms), default=0)
@@ -254,6 +271,14 @@ def canonical(data: Any) -> bytes:
     return json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()
+
+
+def _without_fractions(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_fractions(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_fractions(inner) for inner in value]
+    return repr(value) if isinstance(value, float) else value
 
 
 def _numbers(version: str) -> tuple[int, ...]:

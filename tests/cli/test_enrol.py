@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from fleet_server.storage import open_store, upgrade
 from tests.rigs.fleet_api import FleetApi, fleet_api, served
 from tests.rigs.pki import MovableClock
+from tests.rigs.release_parties import SignedFleet
 
 
 @pytest.fixture
@@ -44,6 +46,44 @@ def test_enrolled_and_again_is_no_second_use(
     assert again.code == 0
     assert again.out.startswith(f"enrolled as dev-1 at {url}\n")
     assert all(len(line) <= 110 for line in again.out.splitlines())
+
+
+def test_the_fleets_root_of_releases_is_taken_once_and_never_replaced_in_silence(
+    cli: Callable[..., Any], url: str, token: str, fleet: FleetApi, tmp_path: Path
+) -> None:
+    people = SignedFleet.begin(
+        tmp_path / "people", fleet.application.store, desk=fleet.application.services.releases
+    )
+    root = people.file().roots[-1].encode()
+    words = ("enrol", "--server", url, "--token", token, "--state", tmp_path / "a", "--device", "dev-1")
+    first = cli(*words)
+    assert (first.code, first.err) == (0, "")
+    assert (tmp_path / "a" / "updates" / "root.json").read_bytes() == root
+
+    other = tmp_path / "b" / "updates"
+    other.mkdir(parents=True)
+    elsewhere = open_store(f"sqlite:///{tmp_path / 'elsewhere.db'}")
+    upgrade(elsewhere)
+    foreign = SignedFleet.begin(tmp_path / "others", elsewhere).file().roots[-1].encode()
+    elsewhere.close()
+    (other / "root.json").write_bytes(foreign)
+    second = fleet.application.services.registry.invite("alice").token
+    done = cli("enrol", "--server", url, "--token", second, "--state", tmp_path / "b", "--device", "dev-2")
+    assert done.code == 0
+    assert "trusts another root of releases than this fleet's, and keeps it" in done.err
+    assert (other / "root.json").read_bytes() == foreign
+
+
+def test_a_root_that_is_none_is_said_and_keeps_no_device_out(
+    cli: Callable[..., Any], url: str, token: str, fleet: FleetApi, tmp_path: Path
+) -> None:
+    fleet.application.services.enrolment.release_root = lambda: '{"signed":{"_type":"root"}}'
+    done = cli("enrol", "--server", url, "--token", token, "--state", tmp_path / "a", "--device", "dev-1")
+    assert done.code == 0
+    assert done.out.startswith("enrolled as dev-1")
+    assert "the fleet's root of releases was not taken" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not (tmp_path / "a" / "updates" / "root.json").exists()
 
 
 def test_a_token_from_a_file_or_from_stdin(

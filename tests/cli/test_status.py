@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,17 @@ def full(tmp_path: Path, **changes: Any) -> DeviceStatus:
         "way_out": Reading(WayOut(WayState.CUT_OFF, "the certificate has expired; it never answered")),
     }
     return DeviceStatus(**fields)
+
+
+def test_a_model_says_which_release_it_runs_and_what_was_given_up_for_it(tmp_path: Path) -> None:
+    model = ModelStanding(
+        name="detector", backend="onnxruntime 1.32.0", effective="cpu", release="a" * 64, given_up="b" * 64
+    )
+    lines = [line.plain for line in status_lines(replace(full(tmp_path), models=Reading((model,))))]
+    (row,) = [line for line in lines if line.startswith("models")]
+    assert "release aaaaaaaaaaaa" in row
+    assert any("release bbbbbbbbbbbb was given up for it at the start" in line for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_full_screen_fits_80_columns_and_names_everything(tmp_path: Path) -> None:

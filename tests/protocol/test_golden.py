@@ -4,7 +4,7 @@ import pytest
 
 from edge_runtime.protocol import PROTOCOL, WireRecord
 from edge_runtime.protocol.decision import DecisionReceipt
-from tests.rigs.wire_records import GOLDEN, RECORDS, golden_file
+from tests.rigs.wire_records import GOLDEN, RECORDS, SIGNED, golden_file, signed_bytes, signed_file
 
 
 @pytest.mark.parametrize("name", sorted(RECORDS))
@@ -15,6 +15,13 @@ def test_a_record_has_the_bytes_that_it_always_had(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(RECORDS))
 def test_the_bytes_are_the_record(name: str) -> None:
     assert type(RECORDS[name]).decode(golden_file(name).read_bytes()) == RECORDS[name]
+
+
+@pytest.mark.parametrize("name", sorted(SIGNED))
+def test_what_is_signed_has_the_bytes_that_it_always_had(name: str) -> None:
+    found = signed_file(name).read_bytes()
+    assert signed_bytes(SIGNED[name]) == found
+    assert type(SIGNED[name]).model_validate_json(found) == SIGNED[name]
 
 
 def test_every_kind_of_record_has_golden_bytes() -> None:
@@ -30,7 +37,8 @@ def test_every_kind_of_record_has_golden_bytes() -> None:
     }
     covered = {type(record).__name__ for record in RECORDS.values()} | within
     assert {kind.__name__ for kind in _all_records(WireRecord)} <= covered
-    assert {path.name for path in GOLDEN.iterdir()} == {golden_file(name).name for name in RECORDS}
+    files = [*(golden_file(name) for name in RECORDS), *(signed_file(name) for name in SIGNED)]
+    assert {path.name for path in GOLDEN.iterdir()} == {path.name for path in files}
 
 
 def _all_records(base: type[WireRecord]) -> set[type[WireRecord]]:
@@ -44,7 +52,7 @@ def test_the_version_in_the_bytes_is_ours() -> None:
 
 
 def test_an_example_fills_every_field() -> None:
-    for record in RECORDS.values():
+    for record in (*RECORDS.values(), *SIGNED.values()):
         empty = [name for name in type(record).model_fields if getattr(record, name) is None]
         assert empty == []
 

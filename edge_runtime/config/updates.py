@@ -1,0 +1,96 @@
+"""Updates: releases of models and configurations that the fleet assigns to this device.
+
+Without this section the device takes none. Times are local ones of `time_zone`.
+"""
+
+from datetime import time
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field, model_validator
+
+from edge_runtime.config.base import ClockTime, ConfigModel, Flag, Integer, PositiveSeconds, Real, Text
+
+MIB = 1 << 20
+
+_DAY_S, _HOUR_S = 86_400.0, 3_600.0
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (OSError, ValueError, KeyError):
+        raise ValueError(
+            "is no time zone that this machine knows, such as Europe/Zurich; its data may not be installed (tzdata)"
+        ) from None
+    return value
+
+
+TimeZone = Annotated[Text, AfterValidator(_zone)]
+HardwareName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._,:+/-]{0,127}$")]
+Pattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9*?._-]{1,32}$")]
+
+
+class WindowConfig(ConfigModel):
+    """When a new release may be put in use; an end that is not after the start is on the next day.
+
+    Attributes:
+        days: on which it opens; empty means all.
+        start: local time at which it opens.
+        end: local time at which it closes.
+    """
+
+    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = ()
+    start: ClockTime
+    end: ClockTime
+
+    @model_validator(mode="after")
+    def _lasts(self) -> "WindowConfig":
+        if self.start == self.end and self.start != time(0):
+            raise ValueError("start and end are the same; a whole day is from 00:00 to 00:00")
+        return self
+
+
+class DownloadConfig(ConfigModel):
+    """What fetching a release may cost.
+
+    Attributes:
+        rate_kb_s: no more kilobytes a second are taken than this; without it as many as come.
+        daily_mb: megabytes of releases a day; without it any number.
+        metered: what to do on a link whose bytes cost: `wait` for another one, or `use` it.
+        metered_interfaces: names of such links, with * and ?.
+        deadline: seconds for one release, all tries together.
+    """
+
+    rate_kb_s: Annotated[Integer, Field(ge=1)] | None = None
+    daily_mb: Annotated[Integer, Field(ge=1)] | None = None
+    metered: Literal["wait", "use"] = "wait"
+    metered_interfaces: Annotated[tuple[Pattern, ...], Field(max_length=16)] = ("wwan*", "ppp*", "usb*")
+    deadline: PositiveSeconds = _DAY_S
+
+
+class UpdatesConfig(ConfigModel):
+    """Releases that the fleet assigns.
+
+    Attributes:
+        enabled: take them; `false` leaves the section written and nothing running.
+        hardware: names that this device answers to, beside those of its board; releases name what they are for.
+        time_zone: of the windows, such as Europe/Zurich.
+        windows: when a new release may be put in use; without any, at any time. What the fleet takes back waits for
+            none.
+        download: what fetching may cost.
+        quota_mb: megabytes for releases; the running, the last good and the assigned one are never pushed out.
+        reserve_mb: megabytes of the disk that stay free for everything else.
+        prepare: seconds that loading a release beside the one in use may take, an engine's build included.
+        wait: seconds that a release may wait for a window, a lock, or a robot that moves.
+    """
+
+    enabled: Flag = True
+    hardware: Annotated[tuple[HardwareName, ...], Field(max_length=8)] = ()
+    time_zone: TimeZone = "UTC"
+    windows: Annotated[tuple[WindowConfig, ...], Field(max_length=16)] = ()
+    download: DownloadConfig = DownloadConfig()
+    quota_mb: Annotated[Integer, Field(ge=64)] = 4096
+    reserve_mb: Annotated[Real, Field(ge=1)] = 256
+    prepare: PositiveSeconds = 6 * _HOUR_S
+    wait: PositiveSeconds = 14 * _DAY_S

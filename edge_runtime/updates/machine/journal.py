@@ -1,0 +1,127 @@
+"""The machine's memory across restarts: one file, written before anything is done that it speaks of."""
+
+import hashlib
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from edge_runtime.protocol.update import SlotName, UpdateAction, UpdateState
+from edge_runtime.updates.machine.moment import Kept
+from edge_runtime.updates.machine.work import Ended, Number, Work
+
+MOST_ENDED = 64
+MOST_WORKS = 16
+
+
+class JournalLost(Exception):
+    """The journal is there and cannot be read."""
+
+
+class Journal(Kept):
+    """All that the machine knows.
+
+    Attributes:
+        report_no: the last one that was given away; none is given twice.
+        nonce: that the next assignment may repeat; None before the first report.
+        heard: the newest assignment of each slot that was accepted, refused or found too old.
+        floors: of each slot, up to where nothing is known, because an earlier journal was lost.
+        director: whose numbers these are; another one counts anew.
+        orders: of works so far.
+        works: accepted and not at their end; the first one is worked at.
+        ended: the newest at the end.
+    """
+
+    schema_version: Annotated[int, Field(ge=1, le=1)] = 1
+    report_no: Number = 0
+    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
+    heard: dict[SlotName, Number] = Field(default_factory=dict, max_length=64)
+    floors: dict[SlotName, Number] = Field(default_factory=dict, max_length=64)
+    director: Annotated[str, Field(max_length=128)] | None = None
+    orders: Number = 0
+    works: Annotated[tuple[Work, ...], Field(max_length=MOST_WORKS)] = ()
+    ended: Annotated[tuple[Ended, ...], Field(max_length=MOST_ENDED)] = ()
+
+    @property
+    def current(self) -> Work | None:
+        """What is worked at; None where nothing is."""
+        return self.works[0] if self.works else None
+
+    def is_busy(self, slot: str) -> bool:
+        """Whether anything goes on with a slot."""
+        return any(work.slot == slot for work in self.works)
+
+    def knows(self, seq: int) -> bool:
+        """Whether an assignment is being worked at or was ended, as far back as is remembered."""
+        return any(work.seq == seq for work in self.works) or any(end.seq == seq for end in self.ended)
+
+    def forgot(self, slot: str, seq: int) -> bool:
+        """Whether an assignment is so old that its end may have been forgotten."""
+        full = len(self.ended) == MOST_ENDED and seq < min(end.seq for end in self.ended)
+        return full or seq <= self.floors.get(slot, 0)
+
+    def with_work(self, work: Work) -> "Journal":
+        """With a work added, or in the place of the one with its number."""
+        others = [other for other in self.works if other.seq != work.seq]
+        orders = self.orders
+        if not work.order:
+            orders += 1
+            work = work.model_copy(update={"order": orders})
+        heard = {**self.heard, work.slot: max(work.seq, self.heard.get(work.slot, 0))}
+        works = tuple(sorted((*others, work), key=_urgency))
+        return self.model_copy(update={"works": works, "heard": heard, "orders": orders})
+
+    def newer(self, work: Work) -> UpdateAction | None:
+        """What a later assignment to the same slot asks for; None where there is none."""
+        later = [other for other in self.works if other.slot == work.slot and other.order > work.order]
+        return max(later, key=lambda other: other.order).assignment.action if later else None
+
+    def under(self, director: str) -> "Journal":
+        """The same under another director, whose numbers begin anew.
+
+        Whoever steals a director's key can use up all numbers of a device with one assignment. Taking the key away
+        from him makes another director, and nothing that the old one numbered is in the way of it.
+        """
+        if self.director is None or self.director == director:
+            return self.model_copy(update={"director": director})
+        return self.model_copy(
+            update={"director": director, "heard": {}, "floors": {}, "ended": self.ended[-MOST_ENDED // 4 :]}
+        )
+
+    def without(self, seq: int, ended: Ended) -> "Journal":
+        """With a work at its end."""
+        works = tuple(work for work in self.works if work.seq != seq)
+        heard = {**self.heard, ended.slot: max(seq, self.heard.get(ended.slot, 0))}
+        return self.model_copy(
+            update={"works": works, "ended": (*self.ended, ended)[-MOST_ENDED:], "heard": heard}
+        )
+
+    def numbered(self) -> tuple["Journal", int]:
+        """The number of the next report, and the journal that has given it away."""
+        number = self.report_no + 1
+        return self.model_copy(update={"report_no": number}), number
+
+    def encode(self) -> bytes:
+        """As a file: a digest on the first line, and what it is of."""
+        body = self.model_dump_json(exclude_none=True).encode()
+        return hashlib.sha256(body).hexdigest().encode() + b"\n" + body + b"\n"
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Journal":
+        """Of a file.
+
+        Raises:
+            JournalLost: it is damaged.
+        """
+        digest, _, rest = data.partition(b"\n")
+        body = rest.removesuffix(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            raise JournalLost("its digest is another")
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            raise JournalLost(f"it does not read as a journal: {error.error_count()} places") from None
+
+
+def _urgency(work: Work) -> tuple[bool, bool, int]:
+    """What is ending goes first, then as they came; what waits for a window keeps no other slot from its work."""
+    return (not work.state.is_terminal, work.state is UpdateState.WAITING, work.order)

@@ -1,0 +1,116 @@
+"""Where people and applications ask how updates stand: a datagram socket, one JSON object there and one back.
+
+{"ask": "status"}
+"""
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edge_runtime.errors import ConfigError, EdgeRuntimeError
+from edge_runtime.socket_path import short_socket_path, takes_datagrams
+
+_LARGEST_ASK = 1024
+_LARGEST_ANSWER = 1 << 17
+_MOST_PER_TURN = 8
+ASKS = ("status",)
+
+
+class NoUpdates(EdgeRuntimeError):
+    """Nobody answers at the socket of updates."""
+
+
+class UpdatesSocket:
+    """The end of the updates' process.
+
+    Args:
+        path: of the socket; what an earlier process left there is replaced.
+        answer: to what is asked, one of `ASKS`.
+
+    Raises:
+        ConfigError: it cannot be made there, or another process of updates listens at it.
+    """
+
+    def __init__(self, path: Path, answer: Callable[[str], dict[str, Any]]) -> None:
+        self._path, self._answer = path, answer
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._socket.settimeout(0)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST_ANSWER)
+        try:
+            if takes_datagrams(path):
+                raise ConfigError(f"another process of updates listens at {path}; a device has one")
+            path.unlink(missing_ok=True)
+            before = os.umask(0o177)
+            try:
+                with short_socket_path(path) as name:
+                    self._socket.bind(name)
+            finally:
+                os.umask(before)
+        except OSError as error:
+            self._socket.close()
+            raise ConfigError(f"updates cannot listen at {path}: {error.strerror or error}") from None
+        except ConfigError:
+            self._socket.close()
+            raise
+        self._inode = path.stat().st_ino
+
+    def fileno(self) -> int:
+        """To wait on."""
+        return self._socket.fileno()
+
+    def serve(self) -> None:
+        """Answer what has come, a few at a time."""
+        for _ in range(_MOST_PER_TURN):
+            try:
+                data, sender = self._socket.recvfrom(_LARGEST_ASK + 1)
+            except OSError:
+                return
+            if sender:
+                with contextlib.suppress(OSError):
+                    self._socket.sendto(json.dumps(self._told(data)).encode(), sender)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            if self._path.stat().st_ino == self._inode:
+                self._path.unlink()
+
+    def _told(self, data: bytes) -> dict[str, Any]:
+        asked: object = None
+        with contextlib.suppress(ValueError, RecursionError):
+            asked = json.loads(data)
+        wanted = asked.get("ask") if isinstance(asked, dict) else None
+        if wanted not in ASKS:
+            return {"refused": f"`ask` must be one of {', '.join(ASKS)}"}
+        return self._answer(str(wanted))
+
+
+def ask(path: Path, wanted: str, wait_s: float = 5.0) -> dict[str, Any]:
+    """Ask the updates' process.
+
+    Args:
+        path: of its socket.
+        wanted: one of `ASKS`.
+        wait_s: for the answer.
+
+    Raises:
+        NoUpdates: nobody answers there in time, or not in JSON.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as end:
+        end.settimeout(wait_s)
+        try:
+            end.bind("")  # an abstract address of its own, so that it can be answered
+            with short_socket_path(path) as name:
+                end.sendto(json.dumps({"ask": wanted}).encode(), name)
+            found = json.loads(end.recv(_LARGEST_ANSWER))
+        except (OSError, ValueError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise NoUpdates(f"updates do not answer at {path}: {why}") from None
+    if not isinstance(found, dict):
+        raise NoUpdates(f"what answers at {path} is not the process of updates")
+    return found

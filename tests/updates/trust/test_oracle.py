@@ -1,0 +1,190 @@
+"""Our walk along the chain against tuf's own: whatever lies on the disk, we accept no file that tuf would not.
+
+tuf's `Updater` reads the same folder through a fetcher that knows no network. Both must come to the same releases,
+or ours must be the one that refuses.
+"""
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tuf.api.exceptions import DownloadError, DownloadHTTPError, RepositoryError
+from tuf.ngclient import Updater
+from tuf.ngclient.fetcher import FetcherInterface
+
+from edge_runtime.updates.problems import UpdateRefused
+from edge_runtime.updates.trust.cache import MetadataFolder
+from edge_runtime.updates.trust.chain import verify_chain, verify_role
+from tests.rigs.signed_repository import SignedRepository, make_release
+from tests.rigs.trusting_device import TrustingDevice, refusal
+
+PATH = "models/detector/1/bundle.json"
+
+
+class Offline(FetcherInterface):
+    """Knows no network."""
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        if url.endswith(".root.json"):
+            raise DownloadHTTPError("offline", 404)
+        name = url.rsplit("/", 1)[1]
+        file = self.folder / (name.split(".", 1)[1] if name[0].isdigit() else name)
+        if not file.is_file():
+            raise DownloadHTTPError("offline", 503)
+        return iter([file.read_bytes()])
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+
+def by_tuf(folder: Path, bootstrap: bytes) -> dict[str, Any] | None:
+    """The release's target as tuf finds it, or None where it refuses; it writes, so it works on a copy."""
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "metadata"
+        shutil.copytree(folder, copy, symlinks=True)
+        try:
+            updater = Updater(str(copy), "file:///", fetcher=Offline(copy), bootstrap=bootstrap)
+            found = updater.get_targetinfo(PATH)
+        except (RepositoryError, DownloadError, OSError):
+            return None
+        return None if found is None else found.to_dict()
+
+
+def by_us(folder: Path, bootstrap: bytes) -> dict[str, Any] | None:
+    """The same by our walk."""
+    kept = MetadataFolder(folder).kept(bootstrap, 0)
+    try:
+        chain = verify_chain(kept)
+        found = verify_role(chain, kept, "models").targets.get(PATH)
+    except UpdateRefused:
+        return None
+    return None if found is None else found.to_dict()
+
+
+@pytest.fixture(scope="module")
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """A folder with two roots and all else, and the root it begins with."""
+    fleet = SignedRepository()
+    fleet.release(1)
+    fleet.publish("root")
+    device = TrustingDevice(tmp_path_factory.mktemp("oracle") / "updates", fleet)
+    device.trust.refresh()
+    return device.folder / "metadata", fleet.files["1.root.json"]
+
+
+def test_both_find_the_release(trusted: tuple[Path, bytes]) -> None:
+    folder, bootstrap = trusted
+    assert by_us(folder, bootstrap) == by_tuf(folder, bootstrap) != None  # noqa: E711
+
+
+NAMES = ("timestamp", "snapshot", "targets", "models", "root_history/2.root")
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    place=st.integers(0, 1 << 16),
+    change=st.one_of(
+        st.tuples(st.just("flip"), st.integers(1, 255)),
+        st.tuples(st.just("cut"), st.integers(0, 64)),
+        st.tuples(st.just("digit"), st.integers(0, 9)),
+    ),
+)
+@settings(max_examples=50)
+def test_whatever_one_byte_becomes(
+    name: str, place: int, change: tuple[str, int], trusted: tuple[Path, bytes]
+) -> None:
+    folder, bootstrap = trusted
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "metadata"
+        shutil.copytree(folder, copy, symlinks=True)
+        file = copy / f"{name}.json"
+        data = bytearray(file.read_bytes())
+        kind, value = change
+        at = place % len(data)
+        if kind == "flip":
+            data[at] ^= value
+        elif kind == "cut":
+            del data[at : at + value]
+        else:
+            digits = [index for index, byte in enumerate(data) if chr(byte).isdigit()]
+            data[digits[place % len(digits)]] = ord(str(value))
+        file.write_bytes(bytes(data))
+        ours, theirs = by_us(copy, bootstrap), by_tuf(copy, bootstrap)
+        assert ours is None or ours == theirs
+
+
+def files_of_both(trusted: tuple[Path, bytes]) -> dict[str, Any]:
+    return {name: json.loads((trusted[0] / f"{name}.json").read_bytes()) for name in NAMES}
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_whatever_one_value_becomes(data: st.DataObject, trusted: tuple[Path, bytes]) -> None:
+    """The structure stays JSON: types change, values are lost, signatures are taken from another file."""
+    folder, bootstrap = trusted
+    found = files_of_both(trusted)
+    name = data.draw(st.sampled_from(NAMES))
+    spoil(found[name], data)
+    if data.draw(st.booleans()):
+        found[name]["signatures"] = found[data.draw(st.sampled_from(NAMES))]["signatures"]
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "metadata"
+        shutil.copytree(folder, copy, symlinks=True)
+        (copy / f"{name}.json").write_text(json.dumps(found[name]))
+        ours, theirs = by_us(copy, bootstrap), by_tuf(copy, bootstrap)
+        assert ours is None or ours == theirs
+
+
+def spoil(node: Any, data: st.DataObject) -> None:
+    """Put something else in the place of one value, anywhere."""
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        if isinstance(node[key], dict | list) and node[key] and data.draw(st.booleans()):
+            node = node[key]
+            continue
+        node[key] = data.draw(st.sampled_from([None, 0, -1, 2**63, 1.5, "", "x", [], {}, True, "é" * 9]))
+        return
+
+
+@given(data=st.data())
+@settings(max_examples=15)
+def test_nothing_but_a_refusal_leaves_a_refresh(data: st.DataObject) -> None:
+    """A hostile server that knows the form; nothing of tuf, of its libraries or of Python comes out."""
+    fleet = hostile()
+    name = data.draw(st.sampled_from(["timestamp.json", "2.root.json", "2.snapshot.json", "2.models.json"]))
+    kind = data.draw(st.sampled_from(["value", "bytes"]))
+    if kind == "value":
+        found = json.loads(fleet.files.get(name, fleet.files["1.root.json"]))
+        spoil(found, data)
+        fleet.replaced[name] = json.dumps(found).encode()
+    else:
+        fleet.replaced[name] = data.draw(st.binary(max_size=300))
+    with tempfile.TemporaryDirectory() as scratch:
+        device = TrustingDevice(Path(scratch) / "updates", fleet)
+        with contextlib.suppress(UpdateRefused):
+            device.trust.refresh()
+        fleet.clear_attack()
+        device.trust.refresh()
+        assert refusal(lambda: device.admit(device.assigned(make_release(1)))) is None
+
+
+def hostile() -> SignedRepository:
+    """One repository for all examples; keys take a while to make."""
+    if not _MADE:
+        made = SignedRepository()
+        made.release(1)
+        _MADE.append(made)
+    return _MADE[0]
+
+
+_MADE: list[SignedRepository] = []
