@@ -14,6 +14,7 @@ STATE/updates/             releases that the fleet assigned, and what became of 
 STATE/run/perception.sock  where the updates' process asks perception to try, take or leave a model
 STATE/run/updates.sock     where people and applications ask for updates' status and lock them
 STATE/policy.yaml          the policy, where the configuration names no other
+STATE/updates/policy.yaml  the policy that the fleet assigned, in place of any other
 ```
 """
 
@@ -113,6 +114,14 @@ class StateDirectory:
     def updates(self) -> Path:
         """Folder of releases, and of what became of assignments."""
         return self.path / "updates"
+
+    @property
+    def assigned_policy(self) -> Path:
+        """The policy of a configuration that the fleet assigned; wherever there is one, it holds.
+
+        The process of the cameras writes it, and every process that decides by a policy follows it.
+        """
+        return self.updates / "policy.yaml"
 
     @property
     def perception_socket(self) -> Path:

@@ -36,7 +36,7 @@ from edge_runtime.engines.progress import BuildProgress
 from edge_runtime.engines.recipe import EngineRecipe
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 
-_NICE: Final = 19
+LOWEST: Final = 19
 _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _IOPRIO_IDLE: Final = 3 << 13
 _IOPRIO_PROCESS: Final = 1
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValidationError) as error:
         return say.failed("usage", f"{arguments[0]}: is no request: {' '.join(str(error).split())[:300]}")
     die_with_parent(parent=request.parent)
-    _stand_back()
+    stand_back()
     try:
         done = build_here(request, say.progress)
     except NetworkRefused as error:
@@ -173,10 +173,14 @@ class _Lines:
         return 1
 
 
-def _stand_back() -> None:
-    """Lowest priority for processor and disk: cameras and the guard come first."""
+def stand_back(nice: int = LOWEST) -> None:
+    """Let cameras and the guard come first.
+
+    Args:
+        nice: of this process from now on, 0 to 19; the disk serves it when nobody else asks.
+    """
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
     number = _IOPRIO_SET.get(platform.machine())
     if number is not None:  # Python has no call for it; where it is refused the build is only less polite
         ctypes.CDLL(None, use_errno=True).syscall(number, _IOPRIO_PROCESS, 0, _IOPRIO_IDLE)

@@ -7,6 +7,7 @@
 from edge_runtime.events.counters import EventCounters
 from edge_runtime.events.desk import EventDesk
 from edge_runtime.events.evidence import EvidenceRing, EvidenceUnavailable
+from edge_runtime.events.labels import LabelBook, translated
 from edge_runtime.events.origin import CAMERA_RULE, Unobserved
 from edge_runtime.events.sink import NdjsonSink
 
@@ -16,6 +17,8 @@ __all__ = [
     "EventDesk",
     "EvidenceRing",
     "EvidenceUnavailable",
+    "LabelBook",
     "NdjsonSink",
     "Unobserved",
+    "translated",
 ]

@@ -1,6 +1,6 @@
 """Builds event records: times, subject, class, deadline, evidence, and the size cap."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Composer:
     Args:
         camera: name of the camera.
         labels: the model's label map.
+        names: that events carry in place of labels, by those.
         model_digest, config_digest: `sha256:…`; what saw, and what the rules were.
         max_bytes: cap on one encoded record.
         clock: measures how late an event is and labels its times.
@@ -45,8 +46,9 @@ class Composer:
         clock: Clock,
         evidence: EvidenceRing | None,
         tally: EventTally,
+        names: Mapping[str, str] | None = None,
     ) -> None:
-        self._camera, self._labels = camera, labels
+        self._camera, self._labels, self._names = camera, labels, names or {}
         self.model_digest, self._config = model_digest, config_digest
         self._max_bytes, self._clock = max_bytes, clock
         self._evidence, self._tally = evidence, tally
@@ -169,7 +171,8 @@ class Composer:
             self._tally.evidence_kept += 1
 
     def _name(self, label: int) -> str:
-        return self._labels[label] if 0 <= label < len(self._labels) else f"label {label}"
+        known = self._labels[label] if 0 <= label < len(self._labels) else f"label {label}"
+        return self._names.get(known, known)
 
 
 def _zone_box(origin: Origin, scene: Scene) -> Float64Array:

@@ -13,6 +13,7 @@ from edge_runtime.events.composer import Composer
 from edge_runtime.events.counters import EventCounters, EventTally
 from edge_runtime.events.evidence import EvidenceRing
 from edge_runtime.events.happening import Happening, Phase
+from edge_runtime.events.labels import LabelBook
 from edge_runtime.events.lifecycle import Lifecycle, Revision
 from edge_runtime.events.origin import Origin, Unobserved, of_camera, of_rule
 from edge_runtime.events.outages import Outages
@@ -47,6 +48,7 @@ class EventDesk:
         camera: its name.
         rules: what counts as an event on it.
         labels: the model's label map.
+        names: that events carry in place of labels, by those; rules name labels.
         data_class: the camera's label; None makes every event `unknown`.
         model_digest: `sha256:…` of the model package.
         config_digest: `sha256:…` of the configuration.
@@ -54,6 +56,9 @@ class EventDesk:
         clock: the machine's clocks.
         evidence: ring for crops; None keeps none.
         new_id: makes event ids; UUIDv7 by default.
+
+    Attributes:
+        labels: the camera's label map; tracks carry its numbers.
 
     Raises:
         ConfigError: a rule names a label that the model does not have, or the cap is too small for its events.
@@ -72,9 +77,12 @@ class EventDesk:
         clock: Clock,
         evidence: EvidenceRing | None = None,
         new_id: Callable[[], str] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         make_id = new_id or (lambda: uuid7(clock.wall().unix_ns))
         self._clock = clock
+        self.labels = LabelBook(labels)
+        self._restarted = False
         self._timeline = Timeline()
         self._outages = Outages()
         self._camera_origin = of_camera(data_class)
@@ -97,20 +105,27 @@ class EventDesk:
         self._tally = EventTally.of([origin.rule for origin, _ in self._lifecycles()])
         self._composer = Composer(
             camera,
-            labels,
+            self.labels.names,
             model_digest=model_digest,
             config_digest=config_digest,
             max_bytes=max_bytes,
             clock=clock,
             evidence=evidence,
             tally=self._tally,
+            names=names,
         )
         for origin, _ in self._lifecycles():
             self._composer.check_cap(origin)
 
-    def seen_by(self, model_digest: str) -> None:
-        """From now on another model looks, with the same labels: events name it."""
+    def seen_by(self, model_digest: str, *, tracks_go_on: bool = True) -> None:
+        """From now on another model looks: events name it.
+
+        Args:
+            model_digest: of its package.
+            tracks_go_on: whether track ids mean what they meant; otherwise what hangs on a track is interrupted.
+        """
         self._composer.model_digest = model_digest
+        self._restarted = self._restarted or not tracks_go_on
 
     def observe(self, frame: Frame, tracks: Tracks) -> list[EventRecord]:
         """Evaluate a frame in which the model found `tracks`, possibly none.
@@ -139,10 +154,10 @@ class EventDesk:
         records = self._camera(self._outages.over(moment), moment)
         if self._outages:
             self._timeline.pause()
-        new_epoch = last is not None and last.epoch != moment.epoch
+        anew = self._anew(last, moment)
         wall = self._wall_when_due()
         for entry in self._entries:
-            said = self._step(entry, scene, new_epoch=new_epoch, wall=wall)
+            said = self._step(entry, scene, anew=anew, wall=wall)
             revisions = _revise(entry.lifecycle, said, moment, moment.measured_ns)
             if revisions:
                 records += self._compose(entry.origin, revisions, moment, scene, frame)
@@ -203,13 +218,22 @@ class EventDesk:
             (self._camera_origin, self._camera_lifecycle)
         ]
 
+    def _anew(self, last: Moment | None, moment: Moment) -> str | None:
+        """Why track ids have started again; None where they have not."""
+        restarted, self._restarted = self._restarted, False
+        if last is None:
+            return None
+        if last.epoch != moment.epoch:
+            return "the source began a new epoch"
+        return "another model has taken over" if restarted else None
+
     def _step(
-        self, entry: _Entry, scene: Scene, *, new_epoch: bool, wall: WallLabel | None
+        self, entry: _Entry, scene: Scene, *, anew: str | None, wall: WallLabel | None
     ) -> list[Happening]:
         said: list[Happening] = []
-        if new_epoch:
+        if anew is not None:
             entry.lifecycle.new_epoch()
-            said += _because("the source began a new epoch", entry.machine.new_epoch())
+            said += _because(anew, entry.machine.new_epoch())
         if wall is not None:
             active = is_active_at(entry.schedule, wall)
             if entry.active and not active:

@@ -121,7 +121,7 @@ class Gate:
     def start(self) -> None:
         """Begin to decide."""
         self._started = True
-        note_policy_place(self._state, self._policy.path)
+        note_policy_place(self._state, self._policy.own)
         self._thread.start()
 
     def write(self, event: EventRecord) -> bool:

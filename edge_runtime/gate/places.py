@@ -16,7 +16,9 @@ def note_policy_place(state: StateDirectory, path: Path) -> None:
 
 
 def policy_place(state: StateDirectory) -> Path:
-    """Where the policy of a state directory lies: where the last gate there had it, else the default place."""
+    """Where the policy lies that holds: the fleet's, or where the last gate there had it, or the default place."""
+    if state.assigned_policy.exists():
+        return state.assigned_policy
     return _noted(state.run / _POLICY) or state.policy
 
 

@@ -118,16 +118,25 @@ class PolicyFile:
     Args:
         path: of the file; it need not exist.
         clock: monotonic time.
+        assigned: of a file that holds in its place wherever there is one: the policy that the fleet assigned.
+
+    Attributes:
+        own: the first of them, whichever holds.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self.path = path
+    def __init__(self, path: Path, clock: Clock, assigned: Path | None = None) -> None:
+        self.own, self._assigned = path, assigned
         self._clock = clock
         self._log = get_logger()
         self._loaded: _Signature | None = None
         self._pending: tuple[_Signature, int] | None = None
         self._looked_ns = clock.monotonic_ns()
         self._now = self._take_up(self._signature())
+
+    @property
+    def path(self) -> Path:
+        """The file that holds now, or that would if it were there."""
+        return self.own if self._assigned is None or not self._assigned.exists() else self._assigned
 
     def in_force(self) -> InForce:
         """The policy that counts now."""

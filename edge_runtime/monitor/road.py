@@ -48,7 +48,11 @@ class EventRoad:
         self._queue: OutboxStatus | None = None
         settings = GateSettings(delivery.ring_bytes, delivery.ring_events)
         self._gate = Gate(
-            self._gates_client, PolicyFile(policy, clock), state, settings=settings, clock=clock
+            self._gates_client,
+            PolicyFile(policy, clock, state.assigned_policy),
+            state,
+            settings=settings,
+            clock=clock,
         )
         self._gate.start()
         self.announcer = Announcer(self._gate, labels, clock)

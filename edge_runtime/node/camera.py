@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from edge_runtime.clock import Clock
 from edge_runtime.config.node import CameraConfig
-from edge_runtime.events import EventDesk, Unobserved
+from edge_runtime.events import EventCounters, EventDesk, Unobserved, translated
 from edge_runtime.perception.detections import Tracks
 from edge_runtime.perception.pipeline import Evaluated, NotEvaluated, Outcome, StageTimes, Unseen
 from edge_runtime.perception.tracking import Tracker, settings_for
@@ -29,6 +30,10 @@ _SILENT_STATES = {
     SourceState.RECONNECTING: Unobserved.LOST,
     SourceState.FAILED: Unobserved.LOST,
 }
+
+
+_SIGHTS = 8
+"""Outcomes of the two newest lineups may be under way."""
 
 
 class EventSink(Protocol):
@@ -56,6 +61,23 @@ class FrameObserver(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a camera's desk has to know of the models of a lineup.
+
+    Attributes:
+        score: at which their detections count.
+        digests: of their packages, by variant.
+        labels: their label maps, by variant.
+        tracks_go_on: whether tracks of the lineup before go on under this one.
+    """
+
+    score: float
+    digests: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    tracks_go_on: bool = False
+
+
 class CameraDesk:
     """Follows one camera. Used from the evaluator's thread only.
 
@@ -64,8 +86,7 @@ class CameraDesk:
         config: its section.
         runner: its source, for its state.
         events: its rules.
-        score: at which the model's detections count.
-        digests: of the model's package, and of each that may take its place.
+        sight: of the models that look first.
         sinks: where events go.
         observer: who looks at its frames.
         times: where durations go.
@@ -79,8 +100,7 @@ class CameraDesk:
         runner: SourceRunner,
         events: EventDesk,
         *,
-        score: float,
-        digests: Sequence[str],
+        sight: Sight,
         sinks: Sequence[EventSink],
         observer: FrameObserver | None,
         times: StageTimes,
@@ -95,17 +115,51 @@ class CameraDesk:
         self.followed = 0
         self.last_text = ""
         self.age_ns = 0
-        self._digests = tuple(digests)
-        self._variant = 0
+        self._config = config
+        self._sights: dict[int, Sight] = {0: sight}
+        self._sight = sight
+        self._seat = 0, 0
+        self._past: list[EventCounters] = []
         self._sinks = sinks
         self._observer = observer
         self._times = times
         self._clock = clock
-        self._tracking = settings_for(config.tracking, score)
+        self._tracking = settings_for(config.tracking, sight.score)
         self._tracker = Tracker(self._tracking)
+        self._translation = events.labels.translation(sight.labels[0])
         self._epoch: int | None = None
         self._log = get_logger(camera=name)
         self._said_lost = False
+
+    def expect(self, lineup: int, sight: Sight) -> None:
+        """Outcomes of a new lineup will come: called before the first one, from any thread."""
+        self._sights[lineup] = sight
+        for before in sorted(self._sights)[:-_SIGHTS]:  # of a camera that shows nothing all this time
+            self._sights.pop(before, None)
+
+    def go_by(self, config: CameraConfig, events: EventDesk) -> list[EventRecord]:
+        """From the next frame on other rules hold: what is open under the old ones is closed as interrupted.
+
+        Tracks go on; `expect` was told the score under which they do.
+
+        Args:
+            config: the camera's section, the same but for its rules.
+            events: the new rules, over the label map of the old ones.
+        """
+        closing = self.events.finish(interrupted=True)
+        self._emit(closing)
+        self._past.append(self.events.counters())
+        self.events, self._config = events, config
+        lineup, variant = self._seat
+        self._sight = self._sights.get(lineup, self._sight)
+        self.events.seen_by(self._sight.digests[variant])
+        self._tracking = settings_for(config.tracking, self._sight.score)
+        self._tracker.retune(self._tracking)
+        return closing
+
+    def counters(self) -> list[EventCounters]:
+        """What the rules counted: those that held before, and those that hold now."""
+        return [*self._past, self.events.counters()]
 
     def take(self, outcome: Outcome) -> list[EventRecord]:
         """One frame's outcome; returns the event revisions that it caused."""
@@ -146,18 +200,37 @@ class CameraDesk:
             # ids, velocities and ages of another epoch mean nothing in this one
             self._epoch = frame.epoch
             self._tracker = Tracker(self._tracking)
-        if outcome.variant != self._variant:
-            self._variant = outcome.variant
-            self.events.seen_by(self._digests[outcome.variant])
+        if self._seat != (outcome.lineup, outcome.variant):
+            self._take_over(outcome.lineup, outcome.variant)
         begun = self._clock.monotonic_ns()
-        tracks = self._tracker.update(detections, frame.media_ns)
+        tracks = self._tracker.update(translated(detections, self._translation), frame.media_ns)
         tracked = self._clock.monotonic_ns()
         events = self.events.observe(frame, tracks)
         self._times.record("track", tracked - begun, (self.name,))
         self._times.record("rules", self._clock.monotonic_ns() - tracked, (self.name,))
         return events, tracks
 
+    def _take_over(self, lineup: int, variant: int) -> None:
+        """Another model answered than the last time."""
+        sight, tracks_go_on = self._sight, True
+        if lineup != self._seat[0]:
+            sight = self._sight = self._sights[lineup]
+            tracks_go_on = sight.tracks_go_on
+            self._tracking = settings_for(self._config.tracking, sight.score)
+            if tracks_go_on:
+                self._tracker.retune(self._tracking)
+            else:
+                self._tracker = Tracker(self._tracking)
+            for before in tuple(self._sights):  # a copy: another thread may add to it
+                if before < lineup:
+                    self._sights.pop(before, None)  # outcomes come in order: none of them follows
+        self._seat = lineup, variant
+        self._translation = self.events.labels.translation(sight.labels[variant])
+        self.events.seen_by(sight.digests[variant], tracks_go_on=tracks_go_on)
+
     def _not_evaluated(self, outcome: NotEvaluated) -> list[EventRecord]:
+        if outcome.lineup != self._seat[0]:
+            self._take_over(outcome.lineup, 0)  # what it says of the camera is its own word, too
         self.frames[outcome.reason.value] += 1
         self.last_text = outcome.text
         return self.events.unobserved(_REASONS[outcome.reason], outcome.frame.capture_ns, outcome.text)

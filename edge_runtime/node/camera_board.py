@@ -31,6 +31,8 @@ class ModelStanding(BaseModel):
         backend: library and version.
         effective: the provider that runs it.
         degraded: why it is not the one that was asked for, or None.
+        release: SHA-256 of the bundle that brought it; None for the package of the configuration.
+        given_up: the release that was assigned, and did not stay or open at the start.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -39,6 +41,8 @@ class ModelStanding(BaseModel):
     backend: str
     effective: str
     degraded: str | None = None
+    release: str | None = None
+    given_up: str | None = None
 
 
 _Kind = TypeVar("_Kind")
@@ -63,7 +67,12 @@ def write_board(state: StateDirectory, snapshot: "RunSnapshot", clock: Clock) ->
     ]
     models = [
         ModelStanding(
-            name=name, backend=model.backend, effective=model.effective, degraded=model.degraded
+            name=name,
+            backend=model.backend,
+            effective=model.effective,
+            degraded=model.degraded,
+            release=model.release,
+            given_up=model.given_up,
         ).model_dump(mode="json")
         for name, model in list(snapshot.models.items())[:_MOST_MODELS]
     ]

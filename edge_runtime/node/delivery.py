@@ -80,13 +80,16 @@ class Delivery:
         self._log = get_logger()
         self._ending = threading.Event()
         self._board: threading.Thread | None = None
+        if loaded.config.updates is None:  # what was assigned when the device took updates holds no longer
+            with contextlib.suppress(OSError):
+                state.assigned_policy.unlink(missing_ok=True)
         self._redactor = open_redactor(loaded)
         self._client = OutboxClient(state.outbox_socket, clock, _CALL_S)
         evidence = loaded.config.evidence
         self._gates_client = OutboxClient(state.outbox_socket, clock, _CALL_S)
         self._gate = Gate(
             self._gates_client,
-            PolicyFile(policy_path(loaded, state), clock),
+            PolicyFile(policy_path(loaded, state), clock, state.assigned_policy),
             state,
             crops=None if evidence is None else CropFolder(loaded.resolve(evidence.directory)),
             redactor=self._redactor.redactor,

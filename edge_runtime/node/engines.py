@@ -1,11 +1,14 @@
 """Where the engines of a configuration come from, and what its models ask of them."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import ModelConfig
+from edge_runtime.engines.errors import EngineError
+from edge_runtime.engines.holds import Role
 from edge_runtime.engines.opening import ModelOptions
 from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody
 from edge_runtime.engines.request import TensorRtOptions, Thresholds
@@ -42,6 +45,19 @@ def engine_source(
         progress=progress,
         stop=stop,
     )
+
+
+def let_others_go(loaded: LoadedConfig, source: EngineSource) -> None:
+    """Once the models of a device's configuration are open: nobody asks for the engines of others any more.
+
+    What is assigned stays: somebody may have built it for a configuration to come.
+
+    Args:
+        loaded: what the device runs.
+        source: of its engines.
+    """
+    with contextlib.suppress(EngineError):  # a store that cannot be written keeps all
+        source.store.keep_only(loaded.config.models, (Role.RUNNING, Role.LAST_GOOD))
 
 
 def tensorrt_options(settings: ModelConfig, batch: int | None = None) -> TensorRtOptions:

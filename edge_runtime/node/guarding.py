@@ -32,7 +32,8 @@ from edge_runtime.node.camera_watch import EVALUATED as BY_PERCEPTION
 from edge_runtime.node.watch import live_max_age_ns, perception_longest_ms
 from edge_runtime.state import StateDirectory
 
-OUTBOX, UPLINK, MONITOR, PERCEPTION, MOTION_GATE = "outbox", "uplink", "monitor", "perception", "motion-gate"
+OUTBOX, UPLINK, UPDATES, MONITOR = "outbox", "uplink", "updates", "monitor"
+PERCEPTION, MOTION_GATE = "perception", "motion-gate"
 
 _SECOND = 1000
 _WINDOW_MS = 600 * _SECOND
@@ -61,7 +62,7 @@ def compile_settings(
         raise ConfigError(f"{loaded.path}: changed while it was read; start again")
     profile = body_profile(loaded)
     watchdog = config.hardware_watchdog
-    rows = [*_delivery_rows(loaded, state), _monitor_row(loaded, state)]
+    rows = [*_delivery_rows(loaded, state), *_updates_rows(loaded, state), _monitor_row(loaded, state)]
     rows.append(_perception_row(loaded, arguments, finite=finite))
     motion_gate = motion_gate_settings(loaded, state)
     if motion_gate is not None:
@@ -236,6 +237,15 @@ def _delivery_rows(loaded: LoadedConfig, state: StateDirectory) -> list[dict[str
         _row(OUTBOX, outbox, start_ms=120 * _SECOND, longest_ms=15 * _SECOND),
         _row(UPLINK, uplink, start_ms=60 * _SECOND, longest_ms=60 * _SECOND, critical=False),
     ]
+
+
+def _updates_rows(loaded: LoadedConfig, state: StateDirectory) -> list[dict[str, object]]:
+    """Updates may die or hang, and what runs goes on: perception alone bounds the starts of a release on trial."""
+    if not loaded.config.takes_updates:
+        return []
+    place = ("--state", str(state.path), "--with-parent", "--config", str(loaded.path))
+    command = _python("edge_runtime.node.updates_process", *place)
+    return [_row(UPDATES, command, start_ms=120 * _SECOND, longest_ms=60 * _SECOND, critical=False)]
 
 
 def _monitor_row(loaded: LoadedConfig, state: StateDirectory) -> dict[str, object]:

@@ -7,12 +7,17 @@ from pathlib import Path
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import CameraConfig
+from edge_runtime.engines.source import EngineSource
 from edge_runtime.events import EventCounters, EventDesk, EvidenceRing
 from edge_runtime.health import HealthReader
 from edge_runtime.health.governor import Level
+from edge_runtime.node.assigned import Assigned
 from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
 from edge_runtime.node.camera_watch import SourceLook
+from edge_runtime.node.engines import engine_source
 from edge_runtime.node.heat_keeper import LEAST_RELIED_ON, Heat, HeatKeeper, work_so_far
+from edge_runtime.node.hot_swap.hot_swap import HotSwap
+from edge_runtime.node.hot_swap.parts import sight_of
 from edge_runtime.node.models import ReadyModel, governor_of
 from edge_runtime.node.snapshot import CameraSnapshot, ModelSnapshot, RunSnapshot
 from edge_runtime.node.watch import (
@@ -55,6 +60,9 @@ class Node:
         clock: monotonic time.
         beats: the slot in which the guard looks for what was finished, where there is a guard.
         health: where the thermal governor looks; at this machine without it.
+        engines: where engines of models come from that take another's place; the configuration's place without it.
+        swap_socket: where the updates' process exchanges models; nowhere without it.
+        assigned: where the configuration comes from, and the folder of releases; it is not exchanged without it.
 
     Raises:
         SourceError: a source cannot be set up as configured.
@@ -73,10 +81,14 @@ class Node:
         clock: Clock | None = None,
         beats: Beats | None = None,
         health: HealthReader | None = None,
+        engines: EngineSource | None = None,
+        swap_socket: Path | None = None,
+        assigned: tuple[Assigned, Path] | None = None,
     ) -> None:
         self._clock: Clock = clock or SystemClock()
         self._loaded = loaded
         self._models = models
+        self._swap_socket = swap_socket
         self._metrics = metrics
         self._sinks = sinks
         self._observers = observers or {}
@@ -105,8 +117,20 @@ class Node:
         self._runners = {name: self._open(name, camera) for name, camera in loaded.config.cameras.items()}
         self._desks = {name: self._desk(name, camera) for name, camera in loaded.config.cameras.items()}
         self._lanes = [self._lane(name, ready, max_frames) for name, ready in models.items()]
+        self._swaps = HotSwap(
+            loaded,
+            models,
+            self._lanes,
+            self._desks,
+            dropped=self._dropped,
+            engines=engines or engine_source(loaded),
+            clock=self._clock,
+            assigned=assigned,
+            apply=self._go_by,
+        )
         self._watch = None if beats is None else self._watching(beats)
-        self._heat = self._heat_keeper(health or self._health_reader())
+        self._health = health or self._health_reader()
+        self._heat = self._heat_keeper(self._health)
 
     def run(self) -> RunSnapshot:
         """Run until every source has ended, the frame limit is reached, or `request_stop` is called."""
@@ -117,6 +141,8 @@ class Node:
                 runner.start()
             if self._heat is not None:
                 self._heat.start()
+            if self._swap_socket is not None:
+                self._swaps.serve(self._swap_socket, self._health)
             self._pipeline.run(self._lanes)
             finished = True
         finally:
@@ -127,6 +153,7 @@ class Node:
                 lane.join(_STOP_TIMEOUT_S)
             if self._heat is not None:
                 self._heat.stop(_STOP_TIMEOUT_S)
+            self._swaps.close()
             for name, desk in self._desks.items():
                 failed = self._states[name] is SourceState.FAILED
                 self._note(desk.finish(interrupted=self._interrupted or failed or not finished))
@@ -149,8 +176,10 @@ class Node:
         events = desk.take(outcome)
         self._note(events)
         self._count(desk, outcome)
+        self._swaps.took(outcome, events)
         if self._watch is not None:
             self._watch.took(outcome, desk.age_ns, events)
+        self._swaps.turn()
 
     def _count(self, desk: CameraDesk, outcome: Outcome) -> None:
         if self._metrics is None:
@@ -164,6 +193,7 @@ class Node:
 
     def tick(self) -> None:
         """Time passes."""
+        self._swaps.turn()
         for desk in self._desks.values():
             self._note(desk.tick())
         if self._heat is not None:
@@ -186,7 +216,7 @@ class Node:
             seconds=(ended - self._started_ns) / NS_PER_S,
             cameras={name: self._camera_snapshot(desk) for name, desk in self._desks.items()},
             stages=self.times.summary(),
-            models={name: _model_snapshot(ready) for name, ready in self._models.items()},
+            models={name: _model_snapshot(ready) for name, ready in self._swaps.models().items()},
             recent=tuple(self._recent),
             interrupted=self._interrupted,
             heat=None if self._heat is None else self._heat.snapshot(),
@@ -198,7 +228,7 @@ class Node:
 
     def _camera_snapshot(self, desk: CameraDesk) -> CameraSnapshot:
         status = desk.runner.status()
-        counters = desk.events.counters()
+        counters = desk.counters()
         return CameraSnapshot(
             # Stopping ends every source: what matters afterwards is the state in which it was found.
             state=self._states.get(desk.name, status.state).value,
@@ -210,10 +240,10 @@ class Node:
             tracks=desk.followed,
             age_ms=desk.age_ns / 1e6,
             events=dict(desk.happenings),
-            late=sum(counters.late.values()),
+            late=sum(sum(each.late.values()) for each in counters),
             suppressed=_suppressed(counters),
-            refused_too_large=counters.refused_too_large,
-            evidence_failed=counters.evidence_failed,
+            refused_too_large=sum(each.refused_too_large for each in counters),
+            evidence_failed=sum(each.evidence_failed for each in counters),
             damaged=status.damaged,
             nonfinite=desk.nonfinite,
             error=status.error,
@@ -230,31 +260,57 @@ class Node:
                     drops[cause] = drops.get(cause, 0) + count
         return drops
 
+    def _dropped(self, camera: str) -> int:
+        """Frames of a camera so far that nobody looked at, whatever the cause."""
+        return sum(self._drops(self._desks[camera], self._runners[camera].status().drops).values())
+
     # ---- wiring
 
     def _open(self, name: str, camera: CameraConfig) -> SourceRunner:
         return open_source(name, camera.source, masks=camera.masks, base=self._loaded.base, clock=self._clock)
 
-    def _desk(self, name: str, camera: CameraConfig) -> CameraDesk:
-        model = self._models[camera.model].model
-        events = EventDesk(
+    def _events(self, loaded: LoadedConfig, name: str, labels: Sequence[str], digest: str) -> EventDesk:
+        """The rules of a camera, as a configuration has them."""
+        camera = loaded.config.cameras[name]
+        return EventDesk(
             name,
             camera.rules,
-            model.manifest.labels,
+            labels,
             data_class=camera.data_class,
-            model_digest=model.package.digest,
-            config_digest=self._loaded.digest,
-            max_bytes=self._loaded.config.events.max_bytes,
+            model_digest=digest,
+            config_digest=loaded.digest,
+            max_bytes=loaded.config.events.max_bytes,
             clock=self._clock,
             evidence=self._ring,
+            names=loaded.config.events.labels,
         )
+
+    def _go_by(self, loaded: LoadedConfig) -> None:
+        """Between two frames: another configuration holds, the same but for what an overlay may set.
+
+        Raises:
+            ConfigError: its rules cannot be used; everything stays as it was.
+        """
+        looking = self._swaps.models()
+        made = {}
+        for name, desk in self._desks.items():
+            digest = looking[loaded.config.cameras[name].model].model.package.digest
+            made[name] = self._events(loaded, name, desk.events.labels.names, digest)
+        self._loaded = loaded
+        self._swaps.reconfigured(loaded)
+        for name, desk in self._desks.items():
+            self._note(desk.go_by(loaded.config.cameras[name], made[name]))
+        if self._metrics is not None:
+            self._metrics.configured(loaded.digest)
+
+    def _desk(self, name: str, camera: CameraConfig) -> CameraDesk:
+        model = self._models[camera.model].model
         return CameraDesk(
             name,
             camera,
             self._runners[name],
-            events,
-            score=self._models[camera.model].score,
-            digests=tuple(each.package.digest for each in (model, *self._models[camera.model].variants)),
+            self._events(self._loaded, name, model.manifest.labels, model.package.digest),
+            sight=sight_of(self._models[camera.model]),
             sinks=self._sinks,
             observer=self._observers.get(name),
             times=self.times,
@@ -362,11 +418,12 @@ class Node:
             self._metrics.evidence(self._ring.used_bytes)
 
 
-def _suppressed(counters: EventCounters) -> dict[str, int]:
+def _suppressed(counters: Sequence[EventCounters]) -> dict[str, int]:
     """Happenings that a cooldown or a rate cap held back, by rule."""
     found: dict[str, int] = {}
-    for (rule, _cause), count in counters.suppressed.items():
-        found[rule] = found.get(rule, 0) + count
+    for each in counters:
+        for (rule, _cause), count in each.suppressed.items():
+            found[rule] = found.get(rule, 0) + count
     return found
 
 
@@ -381,4 +438,6 @@ def _model_snapshot(ready: ReadyModel) -> ModelSnapshot:
         mode=ready.execution.mode,
         workers=ready.execution.workers,
         threads=ready.execution.threads,
+        release=ready.release,
+        given_up=None if ready.given_up is None else ready.given_up.release,
     )

@@ -20,6 +20,25 @@ def policy_path(loaded: LoadedConfig, state: StateDirectory) -> Path:
     return loaded.resolve(delivery.policy) if delivery and delivery.policy else state.policy
 
 
+def exchange_places(loaded: LoadedConfig, option: Path | None) -> tuple[Path | None, Path | None]:
+    """The folder of releases that take the place of what is configured, and the socket at which they are exchanged.
+
+    Without a section `updates` both are None, and the device runs what its file says. Where it is switched off,
+    what was taken stays in use, and nothing is exchanged.
+
+    Args:
+        loaded: the configuration.
+        option: of a `--state` option.
+
+    Raises:
+        ConfigError: the state directory cannot be used.
+    """
+    if not loaded.config.is_device or loaded.config.updates is None:
+        return None, None
+    state = state_of(loaded, option).ensure()
+    return state.updates, state.perception_socket if loaded.config.takes_updates else None
+
+
 def is_enrolled(state: StateDirectory) -> bool:
     """Whether a fleet server knows this device. A damaged identity counts: the uplink says what is wrong."""
     from edge_runtime.identity import Identity, IdentityError  # noqa: PLC0415 - the monitor never needs it

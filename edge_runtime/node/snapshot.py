@@ -61,6 +61,8 @@ class ModelSnapshot:
         effective: the provider that runs the graph.
         degraded: why it is slower than asked for, or None.
         mode, workers, threads: how it is run.
+        release: SHA-256 of the bundle that brought it; None for the package of the configuration.
+        given_up: the release that was assigned, and did not stay or open at the start.
     """
 
     name: str
@@ -71,6 +73,8 @@ class ModelSnapshot:
     mode: str
     workers: int
     threads: int
+    release: str | None = None
+    given_up: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def hands(
 
 def policy_reader(loaded: LoadedConfig, state: StateDirectory) -> Callable[[], Policy | None]:
     """Gives the policy in force, from any thread."""
-    file = PolicyFile(policy_path(loaded, state), SystemClock())
+    file = PolicyFile(policy_path(loaded, state), SystemClock(), state.assigned_policy)
     turn = threading.Lock()
 
     def policy() -> Policy | None:

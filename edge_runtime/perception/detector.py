@@ -67,6 +67,15 @@ class Postprocessor:
             )
         self._positions = [given.index(name) for name in head.outputs]
 
+    def retune(self, score: float, nms_iou: float) -> None:
+        """Other thresholds from the next image on; from the thread that calls it with images.
+
+        Args:
+            score: least score.
+            nms_iou: suppress above this IoU.
+        """
+        self._score, self._nms_iou = score, nms_iou
+
     def __call__(self, outputs: Sequence[Tensor], index: int, geometry: Letterbox) -> Detections:
         """Detections of image `index` of a batch, best first.
 

@@ -139,9 +139,14 @@ class Metrics:
         self._build = Gauge(
             "edge_build_info", "What runs", ["version", "python", "machine", "config"], registry=registry
         )
-        self._build.labels(__version__, platform.python_version(), platform.machine(), config_digest).set(1)
+        self.configured(config_digest)
         self._totals: dict[tuple[str, ...], int] = {}
         self._lock = threading.Lock()
+
+    def configured(self, digest: str) -> None:
+        """Another configuration holds."""
+        self._build.clear()
+        self._build.labels(__version__, platform.python_version(), platform.machine(), digest).set(1)
 
     def stage(self, stage: Stage, camera: str, seconds: float) -> None:
         """One frame spent `seconds` in a stage."""

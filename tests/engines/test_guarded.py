@@ -29,6 +29,9 @@ def test_the_guard_waits_for_the_build_and_the_status_names_what_runs(
         "providers": ["tensorrt", "cpu"],
     }
     config = write_device(tmp_path, small.directory, models={"m": model})
+    left = EngineStore(tmp_path / "state" / "engines")
+    left.hold("gone", "0" * 64, Role.RUNNING)
+    left.hold("coming", "1" * 64, Role.ASSIGNED)
     with running_device(config) as device:
         building = device.wait(lambda _: device.worker("perception").get("stage") == "engine")
         assert building["permit"] is False
@@ -49,13 +52,23 @@ def test_the_guard_waits_for_the_build_and_the_status_names_what_runs(
 
         assert wait_until(lambda: status()["models"] is not None, 60)
         assert status()["models"] == [
-            {"name": "m", "backend": "tensorrt 10.3.0", "effective": "tensorrt", "degraded": None}
+            {
+                "name": "m",
+                "backend": "tensorrt 10.3.0",
+                "effective": "tensorrt",
+                "degraded": None,
+                "release": None,
+                "given_up": None,
+            }
         ]
         assert device.end() == 0
     assert "building an engine" in log_of(config)
     store = EngineStore(device.state.engines)
     (entry,) = store.entries()
-    assert store.held("m", Role.RUNNING) == entry.key
+    assert [(hold.model, hold.key) for hold in store.holds() if hold.role is Role.RUNNING] == [
+        ("m", entry.key)
+    ]
+    assert store.held("coming", Role.ASSIGNED) is not None
     double.check()
 
 

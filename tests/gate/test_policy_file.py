@@ -209,6 +209,34 @@ def test_a_file_without_permission_is_unreadable_not_missing(tmp_path: Path) -> 
         folder.chmod(stat.S_IRWXU)
 
 
+def test_the_policy_that_the_fleet_assigned_holds_as_long_as_there_is_one(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    assigned = tmp_path / "updates" / "policy.yaml"
+    assigned.parent.mkdir()
+    follower.file = PolicyFile(follower.path, follower.clock, assigned)
+    assert follower.name_after(0.3) == "site"
+    assigned.write_text(POLICY.replace("name: site", "name: fleet"))
+    follower.name_after(0.3)
+    assert follower.name_after(1.1) == "fleet"
+    assert follower.file.path == assigned
+    follower.path.write_text(POLICY.replace("name: site", "name: edited"))
+    follower.name_after(0.3)
+    assert follower.name_after(1.1) == "fleet", "the device's own waits for its turn"
+    assigned.unlink()
+    follower.name_after(0.3)
+    assert follower.name_after(1.1) == "edited"
+    assert follower.file.path == follower.file.own == follower.path
+
+
+def test_commands_find_the_policy_that_the_fleet_assigned(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state").ensure()
+    note_policy_place(state, tmp_path / "elsewhere.yaml")
+    state.assigned_policy.write_text(POLICY)
+    assert policy_place(state) == state.assigned_policy
+    state.assigned_policy.unlink()
+    assert policy_place(state) == tmp_path / "elsewhere.yaml"
+
+
 def test_it_is_read_again_only_when_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from edge_runtime.gate import policy_file
 

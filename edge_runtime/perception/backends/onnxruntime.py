@@ -23,6 +23,7 @@ from edge_runtime.perception.backends.base import (
     Tensor,
     TensorSpec,
 )
+from edge_runtime.perception.backends.politely import make
 
 PROVIDERS: Final[dict[str, str]] = {
     "cpu": "CPUExecutionProvider",
@@ -79,8 +80,9 @@ def create_session(weights: Path, *, providers: Sequence[str], threads: int, spi
     options.inter_op_num_threads = 1
     options.log_severity_level = _ORT_FATAL_ONLY
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
+    wanted = [PROVIDERS[key] for key in providers]
     try:
-        return ort.InferenceSession(str(weights), options, providers=[PROVIDERS[key] for key in providers])
+        return make(lambda: ort.InferenceSession(str(weights), options, providers=wanted), max(1, threads))
     except Exception as error:
         text = f"{weights.name} does not load in onnxruntime: {first_line(error)}"
         raise BackendError(text) from error

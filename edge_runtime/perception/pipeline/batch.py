@@ -1,4 +1,4 @@
-"""The models of a lane, and the reusable inputs into which frames are prepared for one of them."""
+"""Frames of a lane on their way through a model, and the reusable inputs into which they are prepared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,26 +6,8 @@ from dataclasses import dataclass, field
 from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.letterbox import Letterbox
 from edge_runtime.perception.model import LoadedModel
-from edge_runtime.perception.pipeline.planner import DurationModel
+from edge_runtime.perception.pipeline.lineup import Choice, LaneModel
 from edge_runtime.sources.frame import Frame
-
-
-class LaneModel:
-    """A model of a lane, and how long it takes.
-
-    Args:
-        model: loaded.
-        batch: largest batch to form; limited by the package.
-
-    Attributes:
-        capacity: largest batch that may form.
-        durations: learnt from its runs.
-    """
-
-    def __init__(self, model: LoadedModel, batch: int) -> None:
-        self.model = model
-        self.capacity = min(batch, model.manifest.input.batch)
-        self.durations = DurationModel()
 
 
 @dataclass(slots=True)
@@ -42,30 +24,44 @@ class Batch:
 
     Attributes:
         ticket: its place in the order of the results.
-        variant: which of the models.
+        choice: for which of the models; None while it is free.
         frames: in it, in the order of the images.
         feeds: input arrays by name.
     """
 
     ticket: int = 0
-    variant: int = 0
+    choice: Choice | None = None
     frames: list[Frame] = field(default_factory=list)
     feeds: Mapping[str, Tensor] = field(default_factory=dict)
-    _rooms: dict[int, _Room] = field(default_factory=dict)
+    _rooms: dict[LaneModel, _Room] = field(default_factory=dict)
 
-    def fill(self, models: Sequence[LaneModel], variant: int, frames: list[Frame]) -> None:
-        """Prepare `frames` for the model `variant`; its tensor is made when it is first needed."""
-        model, room = models[variant], self._rooms.get(variant)
+    def make_room(self, model: LaneModel) -> _Room:
+        """The tensor for a model, which is made when it is first asked for."""
+        room = self._rooms.get(model)
         if room is None:
             tensor = model.model.preprocessor.allocate(model.capacity)
-            room = self._rooms[variant] = _Room(tensor, [None] * model.capacity)
+            room = self._rooms[model] = _Room(tensor, [None] * model.capacity)
+        return room
+
+    def fill(self, choice: Choice, frames: Sequence[Frame]) -> None:
+        """Prepare `frames` for the model that was chosen."""
+        model, room = choice.model, self.make_room(choice.model)
         for index, frame in enumerate(frames):
             room.geometries[index] = model.model.preprocessor.fill(
                 frame.image, room.tensor, index, room.geometries[index]
             )
-        self.variant, self.frames = variant, frames
+        self.choice, self.frames = choice, list(frames)
         self.feeds = model.model.feeds(room.tensor, len(frames))
 
-    def geometries(self) -> tuple[Letterbox | None, ...]:
-        """Where the pictures lie, by index of the image."""
-        return tuple(self._rooms[self.variant].geometries)
+    def geometries(self, model: LaneModel) -> tuple[Letterbox | None, ...]:
+        """Where the pictures lie in a model's tensor, by index of the image."""
+        return tuple(self._rooms[model].geometries)
+
+    def empty(self) -> None:
+        """Its frames were looked at."""
+        self.choice, self.frames, self.feeds = None, [], {}
+
+    def forget(self, model: LoadedModel) -> None:
+        """Free the tensor for a model that looks no more."""
+        for known in [each for each in self._rooms if each.model is model]:
+            del self._rooms[known]

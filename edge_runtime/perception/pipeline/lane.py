@@ -5,6 +5,9 @@ in which the frames were prepared, so every camera's frames stay in order howeve
 
 For live cameras a frame is prepared only just before the model is free, so that it is as fresh as it can be:
 age at evaluation is at most one frame period plus the model's time.
+
+The models can be exchanged while the lane runs: frames that were prepared for the old ones are looked at by them,
+all later ones by the new ones, and none is dropped for it.
 """
 
 import threading
@@ -15,10 +18,12 @@ from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.errors import BackendError
 from edge_runtime.perception.backends import InferenceTimeout
 from edge_runtime.perception.model import LoadedModel
-from edge_runtime.perception.pipeline.batch import Batch, LaneModel
+from edge_runtime.perception.pipeline.batch import Batch
 from edge_runtime.perception.pipeline.execution import fewest_in_flight
+from edge_runtime.perception.pipeline.lineup import Choice, LaneModels
 from edge_runtime.perception.pipeline.outcome import Unseen
 from edge_runtime.perception.pipeline.planner import BatchPlanner, Waiting
+from edge_runtime.perception.pipeline.recent import RecentTimes
 from edge_runtime.perception.pipeline.results import Completed, InOrder
 from edge_runtime.perception.pipeline.supply import LaneSource
 from edge_runtime.perception.pipeline.thinning import Thinning
@@ -57,8 +62,8 @@ class Lane:
         variants: smaller models that can take its place.
 
     Attributes:
-        variant: which model prepares and infers from the next batch on, 0 for the configured one; may be set from
-            any thread. Beyond the last one the last one stays.
+        variant: which model prepares and infers from the next batch on, 0 for the one that is meant to look; may
+            be set from any thread. Beyond the last one the last one stays.
         frame_share: of the work on live cameras that may be done, above 0, at most 1; may be set from any thread.
             What is left out is counted as dropped.
     """
@@ -82,13 +87,11 @@ class Lane:
         self.frame_share = 1.0
         self.drops: Counter[tuple[str, str]] = Counter()
         self.batch_sizes: Counter[int] = Counter()
-        self._model = model
-        self._models = [LaneModel(each, batch) for each in (model, *variants)]
-        self._preparing = 0
         self._sources = tuple(sources)
         self._max_age = {source.runner.name: source.max_age_ns for source in self._sources}
-        self._workers = fewest_in_flight(workers, (each.model.backend for each in self._models))
-        self._capacity = self._models[0].capacity
+        self._workers = fewest_in_flight(workers, (each.backend for each in (model, *variants)))
+        self._models = LaneModels((model, *variants), batch, self._workers)
+        self._chosen = self._models.lineup.choose(0)
         self._timeout_s = timeout_s
         self._deliver = deliver
         self._times = times
@@ -96,10 +99,11 @@ class Lane:
         self._live = any(source.max_age_ns is not None for source in self._sources)
         self._taken = [0] * len(self._sources)
         self._thinning = [Thinning() for _ in self._sources]
-        self._planner = BatchPlanner(len(self._sources), max(variant.capacity for variant in self._models))
+        self._planner = BatchPlanner(len(self._sources), batch)
         self._prepare_ns = 0
         self._changed = threading.Condition()
-        self._free: deque[Batch] = deque(Batch() for _ in range(self._workers + 1))
+        self._batches = tuple(Batch() for _ in range(self._workers + 1))
+        self._free: deque[Batch] = deque(self._batches)
         self._ready: deque[Batch] = deque()
         self._busy_until: dict[int, int] = {}
         self._finished_input = False
@@ -131,7 +135,49 @@ class Lane:
     @property
     def capacity(self) -> int:
         """Largest batch that may form."""
-        return self._capacity
+        return self._models.lineup.models[0].capacity
+
+    @property
+    def models(self) -> tuple[LoadedModel, ...]:
+        """The models that may look from the next batch on, the one that is meant to look first."""
+        return tuple(each.model for each in self._models.lineup.models)
+
+    def recent_times(self) -> RecentTimes:
+        """What the model that is meant to look took for a frame, over the last minute."""
+        return self._models.lineup.models[0].recent.times(self._clock.monotonic_ns())
+
+    def exchange(self, models: Sequence[LoadedModel], announce: Callable[[int], None]) -> None:
+        """Let other models look from the next batch on; from any thread, one at a time.
+
+        No frame waits for it: what takes time, room for the new model's input, is made before.
+
+        Args:
+            models: the one that is meant to look, and the smaller ones that can take its place; those that the
+                lane has already stay as they are.
+            announce: told the number that outcomes of these models will carry, before there is one.
+        """
+        with self._changed:
+            lineup = self._models.line_up(models)
+        for batch in self._batches:
+            batch.make_room(lineup.models[0])
+        announce(lineup.number)
+        with self._changed:
+            self._models.lineup = lineup
+            self._changed.notify_all()
+
+    def let_go(self, model: LoadedModel) -> bool:
+        """Forget a model that may look no more; False while a frame is still prepared for it, or looked at.
+
+        After True the lane never touches it again, and its owner may close it.
+        """
+        with self._changed:
+            at_work = [batch.choice.model.model for batch in self._batches if batch.choice is not None]
+            if self._models.uses(model) or any(each is model for each in at_work):
+                return False
+            self._models.forget(model)
+            for batch in self._batches:
+                batch.forget(model)  # a tensor may lie in the model's own memory
+        return True
 
     def under_way(self) -> list[UnderWay]:
         """What the lane's threads are at now; never waits for them."""
@@ -182,14 +228,15 @@ class Lane:
 
     def _prepare_loop(self) -> None:
         while (batch := self._next_free()) is not None:
-            frames = self._gather()
-            if frames is None:
+            gathered = self._gather(batch)
+            if gathered is None:
                 break
+            choice, taken = gathered
             begun = self._clock.monotonic_ns()
-            frames = self._divert_unusable(frames)
+            frames = self._divert_unusable(taken, choice)
             if frames:
                 self._board.begin(_PREPARE, begun, PREPARE_LIMIT_NS, _captured(frames))
-                batch.fill(self._models, self._preparing, frames)
+                batch.fill(choice, frames)
                 self._board.end(_PREPARE)
                 self._note_prepared(self._clock.monotonic_ns() - begun, frames)
             with self._changed:
@@ -197,6 +244,7 @@ class Lane:
                     batch.ticket = self._take_ticket()
                     self._ready.append(batch)
                 else:
+                    batch.empty()
                     self._free.append(batch)
                 self._changed.notify_all()
         with self._changed:
@@ -211,20 +259,20 @@ class Lane:
                 self._changed.wait()
             return None if self._stopping else self._free.popleft()
 
-    def _gather(self) -> list[Frame] | None:
-        """Wait for frames that should be prepared now; None when no more will come."""
+    def _gather(self, batch: Batch) -> tuple[Choice, list[Frame]] | None:
+        """Wait for frames that should be prepared now, and for which model; None when no more will come."""
         with self._changed:
             while not self._stopping:
                 now = self._clock.monotonic_ns()
                 waiting = self._waiting()
                 hold_ns = self._hold_ns(now) if waiting else 0
                 if waiting and hold_ns <= 0:
-                    self._preparing = min(self.variant, len(self._models) - 1)
-                    variant = self._models[self._preparing]
-                    chosen = self._planner.plan(now, waiting, variant.durations)
-                    frames = self._take(chosen[: variant.capacity])
+                    self._chosen = choice = self._models.lineup.choose(self.variant)
+                    due = self._planner.plan(now, waiting, choice.model.durations)
+                    frames = self._take(due[: choice.model.capacity])
                     if frames:
-                        return frames
+                        batch.choice = choice  # under the lock: from here on the model is needed
+                        return choice, frames
                     continue
                 if not waiting and self._all_finished():
                     return None
@@ -253,10 +301,10 @@ class Lane:
         """Whether heat allows this frame; a recording is never thinned."""
         if self._sources[index].max_age_ns is None:
             return True
-        variant = self._models[self._preparing]
-        together = min(len(self._sources), variant.capacity)
-        rounds = -(-len(self._sources) // variant.capacity)
-        work_ns = variant.durations.estimate_ns(together) * rounds // self._workers
+        model = self._chosen.model
+        together = min(len(self._sources), model.capacity)
+        rounds = -(-len(self._sources) // model.capacity)
+        work_ns = model.durations.estimate_ns(together) * rounds // self._workers
         if self._thinning[index].wants(frame, self.frame_share, work_ns):
             return True
         self.drops[frame.source, DropCause.THERMAL.value] += 1
@@ -276,11 +324,11 @@ class Lane:
         if not self._live or len(self._busy_until) < self._workers or self._ready:
             return 0
         free_at = min(self._busy_until.values())
-        durations = self._models[self._preparing].durations
+        durations = self._chosen.model.durations
         lead = self._prepare_ns + _LEAD_MARGIN_NS + int(durations.estimate_ns(1) * _LEAD_FRACTION)
         return free_at - lead - now
 
-    def _divert_unusable(self, frames: list[Frame]) -> list[Frame]:
+    def _divert_unusable(self, frames: list[Frame], choice: Choice) -> list[Frame]:
         """Frames without a usable picture are delivered as such, in order, without asking the model."""
         usable = [frame for frame in frames if not (frame.dark or frame.frozen)]
         for frame in frames:
@@ -289,7 +337,7 @@ class Lane:
                 text = f"the picture is {reason.value}"
                 with self._changed:
                     ticket = self._take_ticket()
-                self._order.put(ticket, Completed(self._model, ((0, frame),), reason=reason, text=text))
+                self._order.put(ticket, _unanswered(choice, ((0, frame),), reason, text))
         return usable
 
     def _note_prepared(self, duration_ns: int, frames: Sequence[Frame]) -> None:
@@ -310,7 +358,7 @@ class Lane:
             self._order.put(batch.ticket, self._run(batch, worker))
             with self._changed:
                 self._busy_until.pop(worker, None)
-                batch.frames = []
+                batch.empty()
                 self._free.append(batch)
                 self._changed.notify_all()
 
@@ -322,32 +370,44 @@ class Lane:
                 self._changed.wait()
             batch = self._ready.popleft()
             now = self._clock.monotonic_ns()
-            durations = self._models[batch.variant].durations
+            durations = _choice_of(batch).model.durations
             self._busy_until[worker] = now + durations.estimate_ns(len(batch.frames))
             self._changed.notify_all()
             return batch
 
     def _run(self, batch: Batch, worker: int) -> Completed:
-        frames, variant = self._still_fresh(batch.frames), self._models[batch.variant]
-        if not frames:
-            return Completed(variant.model, ())
-        begun = self._clock.monotonic_ns()
-        place = _PREPARE + 1 + worker
-        self._board.begin(place, begun, self._infer_limit_ns, _captured([frame for _, frame in frames]))
-        try:
-            outputs = variant.model.backend.infer(batch.feeds, self._timeout_s)
-        except InferenceTimeout as error:
-            return Completed(variant.model, frames, reason=Unseen.TIMEOUT, text=str(error))
-        except BackendError as error:
-            return Completed(variant.model, frames, reason=Unseen.ERROR, text=str(error))
-        finally:
-            self._board.end(place)
-        duration = self._clock.monotonic_ns() - begun
+        choice = _choice_of(batch)
+        used = choice.model
+        with used.turn:
+            frames = self._still_fresh(batch.frames)
+            if not frames:
+                return Completed(used.model, ())
+            begun = self._clock.monotonic_ns()
+            place = _PREPARE + 1 + worker
+            captured = _captured([frame for _, frame in frames])
+            self._board.begin(place, begun, self._infer_limit_ns, captured)
+            try:
+                outputs = used.model.backend.infer(batch.feeds, self._timeout_s)
+            except InferenceTimeout as error:
+                return _unanswered(choice, frames, Unseen.TIMEOUT, str(error))
+            except BackendError as error:
+                return _unanswered(choice, frames, Unseen.ERROR, str(error))
+            finally:
+                self._board.end(place)
+        ended = self._clock.monotonic_ns()
         with self._changed:
-            variant.durations.learn(len(batch.frames), duration)
+            used.durations.learn(len(batch.frames), ended - begun)
             self.batch_sizes[len(batch.frames)] += 1
-        self._times.record("infer", duration, [frame.source for _, frame in frames])
-        return Completed(variant.model, frames, batch.geometries(), outputs, variant=batch.variant)
+        used.recent.add(ended, (ended - begun) // len(batch.frames))
+        self._times.record("infer", ended - begun, [frame.source for _, frame in frames])
+        return Completed(
+            used.model,
+            frames,
+            batch.geometries(used),
+            outputs,
+            variant=choice.variant,
+            lineup=choice.lineup,
+        )
 
     def _still_fresh(self, frames: Sequence[Frame]) -> tuple[tuple[int, Frame], ...]:
         """A frame that outlived its age limit while it waited for the model is dropped and counted."""
@@ -372,6 +432,20 @@ def infer_limit_ns(timeout_s: float) -> int:
     A run that is cancelled ends at the next node of its graph; one that does not is stuck in a call.
     """
     return int((timeout_s + min(max(timeout_s / 2, 0.1), 1.0)) * NS_PER_S)
+
+
+def _choice_of(batch: Batch) -> Choice:
+    if batch.choice is None:
+        raise AssertionError("a batch that is ready was prepared for a model")
+    return batch.choice
+
+
+def _unanswered(
+    choice: Choice, frames: tuple[tuple[int, Frame], ...], reason: Unseen, text: str
+) -> Completed:
+    return Completed(
+        choice.model.model, frames, reason=reason, text=text, variant=choice.variant, lineup=choice.lineup
+    )
 
 
 def _captured(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:

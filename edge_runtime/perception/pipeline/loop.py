@@ -117,14 +117,15 @@ class Pipeline:
             outcome: Outcome
             if completed.outputs is None:
                 reason = completed.reason or Unseen.ERROR
-                outcome = NotEvaluated(frame, reason, completed.text, completed.model.manifest.name)
+                name = completed.model.manifest.name
+                outcome = NotEvaluated(frame, reason, completed.text, name, completed.lineup)
             else:
                 outcome = self._decode(completed, index, frame)
             self._times.record("age", self._clock.monotonic_ns() - frame.capture_ns, (frame.source,))
             self._consumer.take(outcome)
 
     def _decode(self, completed: Completed, index: int, frame: Frame) -> Outcome:
-        name = completed.model.manifest.name
+        name, lineup = completed.model.manifest.name, completed.lineup
         geometry = completed.geometries[index]
         outputs = completed.outputs
         if outputs is None or geometry is None:
@@ -133,14 +134,15 @@ class Pipeline:
         try:
             detections = completed.model.postprocessor(outputs, index, geometry)
         except DecodeError as error:
-            return NotEvaluated(frame, Unseen.LAYOUT, str(error), name)
+            return NotEvaluated(frame, Unseen.LAYOUT, str(error), name, lineup)
         self._times.record("postprocess", self._clock.monotonic_ns() - begun, (frame.source,))
         if detections.nonfinite > 0 and len(detections) == 0:
             run = self._nonfinite_run.get(frame.source, 0) + 1
             self._nonfinite_run[frame.source] = run
             if run < self._nonfinite_limit:
-                return NotEvaluated(frame, Unseen.NONFINITE, "the model gave non-finite values only", name)
+                text = "the model gave non-finite values only"
+                return NotEvaluated(frame, Unseen.NONFINITE, text, name, lineup)
             text = f"model {name} gave non-finite values only, {run} times in a row: run edge-runtime model check"
-            return NotEvaluated(frame, Unseen.MODEL_FAULT, text, name)
+            return NotEvaluated(frame, Unseen.MODEL_FAULT, text, name, lineup)
         self._nonfinite_run[frame.source] = 0
-        return Evaluated(frame, detections, name, completed.variant)
+        return Evaluated(frame, detections, name, completed.variant, lineup)

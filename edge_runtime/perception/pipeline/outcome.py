@@ -24,13 +24,15 @@ class Evaluated:
     """The model answered; `detections` may be empty, which means that nothing was seen.
 
     Attributes:
-        variant: 0 for the configured model, n for the n-th smaller one in its place.
+        variant: 0 for the model that is meant to look, n for the n-th smaller one in its place.
+        lineup: number of the lineup of which it is the variant; see `Lane.exchange`.
     """
 
     frame: Frame
     detections: Detections
     model: str
     variant: int = 0
+    lineup: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,14 @@ class NotEvaluated:
 
     Attributes:
         text: one sentence for a person, without content of the frame.
+        lineup: see `Evaluated`.
     """
 
     frame: Frame
     reason: Unseen
     text: str
     model: str
+    lineup: int = 0
 
 
 Outcome = Evaluated | NotEvaluated

@@ -35,6 +35,12 @@ class DurationModel:
     def __init__(self) -> None:
         self._mean_ns: dict[int, float] = {}
 
+    def copy(self) -> "DurationModel":
+        """What is known so far, for a model of which nothing is."""
+        known = DurationModel()
+        known._mean_ns = dict(self._mean_ns)
+        return known
+
     def learn(self, frames: int, duration_ns: int) -> None:
         """A run of `frames` took `duration_ns`."""
         known = self._mean_ns.get(frames)

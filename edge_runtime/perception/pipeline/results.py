@@ -20,7 +20,7 @@ class Completed:
         geometries: by index of the image.
         outputs: the model's output tensors, or None where the frames were not evaluated.
         reason: why not, where `outputs` is None.
-        variant: see `Evaluated`.
+        variant, lineup: see `Evaluated`.
     """
 
     model: LoadedModel
@@ -30,6 +30,7 @@ class Completed:
     reason: Unseen | None = None
     text: str = ""
     variant: int = 0
+    lineup: int = 0
 
 
 class InOrder:

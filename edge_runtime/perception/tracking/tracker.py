@@ -33,10 +33,17 @@ class Tracker:
     """
 
     def __init__(self, settings: TrackerSettings | None = None) -> None:
-        self._settings = settings if settings is not None else TrackerSettings()
-        self._lost_ns = round(self._settings.lost * NS_PER_S)
-        self._coast_ns = round(self._settings.coast * NS_PER_S)
+        self.retune(settings if settings is not None else TrackerSettings())
         self.reset()
+
+    def retune(self, settings: TrackerSettings) -> None:
+        """Other scores and times from the next frame on; tracks and their ids stay.
+
+        For a model that takes another's place and is trusted to see the same objects.
+        """
+        self._settings = settings
+        self._lost_ns = round(settings.lost * NS_PER_S)
+        self._coast_ns = round(settings.coast * NS_PER_S)
 
     def reset(self) -> None:
         """Forgets all tracks and the time; ids start again at 1."""

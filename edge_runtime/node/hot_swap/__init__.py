@@ -1,0 +1,1 @@
+"""Hot swap: a model takes another's place while the cameras run, and nobody misses a frame for it."""
