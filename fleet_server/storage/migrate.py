@@ -16,12 +16,12 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
-from fleet_server.storage import device_tables, event_tables, operator_tables
+from fleet_server.storage import device_tables, event_tables, operator_tables, release_tables, rollout_tables
 from fleet_server.storage.base import Base
 from fleet_server.storage.engine import Store
 
 METADATA = Base.metadata
-TABLE_MODULES = (device_tables, event_tables, operator_tables)
+TABLE_MODULES = (device_tables, event_tables, operator_tables, release_tables, rollout_tables)
 """Named so that every table is known to `METADATA` before it is compared."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"

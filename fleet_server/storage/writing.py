@@ -14,6 +14,8 @@ from sqlalchemy.engine import Connection
 
 INGEST_LOCK = 0x666C6565_00000002
 AUDIT_LOCK = 0x666C6565_00000003
+RELEASE_LOCK = 0x666C6565_00000005  # 4 is of fleet_server.devices.admission
+ROLLOUT_LOCK = 0x666C6565_00000006  # taken after that of ingest, and before that of the audit
 
 _MAX_BOUND = 500
 """Keys in one IN list: SQLite before 3.32 binds 999 values, and short statements are parsed sooner."""
