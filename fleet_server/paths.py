@@ -7,6 +7,8 @@ DIR/tls/{server,ingest}.{key,pem}       the server's own certificates
 DIR/fleet.db                            the database, unless settings or --database name another
 DIR/broker/                             files of the embedded broker
 DIR/evidence/                           what devices uploaded, by digest
+DIR/releases/keys/                      the server's own keys for signed metadata and assignments
+DIR/releases/blobs/                     files of releases, by digest
 DIR/admin.token                         a token of the HTTP API for whoever may read this directory
 DIR/revoked.crl                         for external brokers
 DIR/run/                                numbers of the running processes; means nothing after a restart
@@ -86,6 +88,21 @@ class ServerPaths:
     def evidence(self) -> Path:
         """Folder of evidence."""
         return self.root / "evidence"
+
+    @property
+    def releases(self) -> Path:
+        """Folder of releases."""
+        return self.root / "releases"
+
+    @property
+    def release_keys(self) -> Path:
+        """The server's own keys for signed metadata and assignments."""
+        return self.releases / "keys"
+
+    @property
+    def release_blobs(self) -> Path:
+        """Files of releases."""
+        return self.releases / "blobs"
 
     @property
     def admin_token(self) -> Path:

@@ -175,6 +175,42 @@ class RetentionSettings(_Section):
         return self
 
 
+class ReleaseSettings(_Section):
+    """Signed releases.
+
+    Attributes:
+        licences: SPDX ids of weights beyond the permissive ones, which somebody who answers for the fleet accepted.
+        max_accuracy_drop: points of accuracy (hundredths) that a release may lose against the one before it, where
+            its package states no bound of its own and its builder gave no reason.
+        check_deadline_s: running the golden vectors of one package takes no longer.
+        quota_bytes: files of all releases together.
+        keep_free_bytes: no file is taken while the disk has less than this free.
+        timestamp_hours, snapshot_days: for so long the server's own metadata is good; it is made anew after half of
+            that. A device that hears nothing for longer installs nothing new, and goes on with what it runs.
+    """
+
+    licences: Annotated[
+        tuple[Annotated[str, Field(min_length=2, max_length=64)], ...], Field(max_length=64)
+    ] = ()
+    max_accuracy_drop: Annotated[float, Field(ge=0, le=100)] = 0.5
+    check_deadline_s: Annotated[int, Field(ge=10, le=3600)] = 600
+    quota_bytes: Annotated[int, Field(ge=_MIB)] = 64 * 1024 * _MIB
+    keep_free_bytes: Annotated[int, Field(ge=0)] = 256 * _MIB
+    timestamp_hours: Annotated[int, Field(ge=1, le=24 * 30)] = 24
+    snapshot_days: Annotated[int, Field(ge=1, le=90)] = 14
+
+
+class RolloutSettings(_Section):
+    """Staged rollouts.
+
+    Attributes:
+        approvals: `separate`: whoever wrote a rollout agrees to nothing of it, and a pause ends by another's word;
+            `distinct`: nor does one person agree to both its start and its going on; `single`: for a team of one.
+    """
+
+    approvals: Literal["separate", "distinct", "single"] = "separate"
+
+
 class ServerSettings(_Section):
     """Everything in `settings.toml`.
 
@@ -197,6 +233,8 @@ class ServerSettings(_Section):
     ingest: IngestSettings = IngestSettings()
     evidence: EvidenceSettings = EvidenceSettings()
     retention: RetentionSettings = RetentionSettings()
+    releases: ReleaseSettings = ReleaseSettings()
+    rollouts: RolloutSettings = RolloutSettings()
 
     _paths: ServerPaths = PrivateAttr(default=ServerPaths(Path()))
 

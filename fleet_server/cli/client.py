@@ -26,6 +26,7 @@ DOWNLOAD_DEADLINE_S = 900.0
 
 _TIMEOUT = httpx.Timeout(35.0, connect=5.0, pool=5.0)
 _LIVE = httpx.Timeout(35.0, connect=5.0, pool=5.0)  # a live stream says something every ten seconds
+_PIECE = httpx.Timeout(125.0, connect=5.0, pool=5.0)  # the server waits so long for a piece of a file
 _PAGE = 1000
 
 
@@ -101,13 +102,13 @@ class FleetClient:
         """
         return self._call("GET", path, parameters, None)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Act.
+    def post(self, path: str, body: Mapping[str, Any] | None = None, **parameters: Any) -> Any:
+        """Act, or ask what needs more than an address can hold.
 
         Raises:
             EdgeRuntimeError: as `get`.
         """
-        return self._call("POST", path, {}, body)
+        return self._call("POST", path, parameters, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
         """Change.
@@ -124,6 +125,19 @@ class FleetClient:
             EdgeRuntimeError: as `get`.
         """
         return self._call("DELETE", path, {}, None)
+
+    def send(self, path: str, data: bytes, headers: Mapping[str, str]) -> None:
+        """Hand in a piece of a file, to which the answer has no body.
+
+        Raises:
+            EdgeRuntimeError: as `get`.
+        """
+        try:
+            response = self._http.patch(path, content=data, headers=dict(headers), timeout=_PIECE)
+        except httpx.HTTPError as error:
+            raise self._not_reachable(error) from None
+        if response.is_error:
+            raise _error(response)
 
     def pages(self, path: str, name: str, cursor: str, **parameters: Any) -> Iterator[Any]:
         """Every item of a listing, page by page.

@@ -1,4 +1,4 @@
-"""`fleet device`: invite, list, accept, label and revoke devices."""
+"""`fleet device`: invite, list, accept, label and revoke devices, and what they were asked to run."""
 
 import sys
 from pathlib import Path
@@ -16,6 +16,7 @@ from fleet_server.cli.options import on_server
 from fleet_server.cli.output import say, when, width, write, write_json, write_table
 from fleet_server.cli.target import Json
 from fleet_server.cli.values import labels_of, span_s
+from fleet_server.cli.way_forms import history_rows
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Invite, accept and revoke devices.")
 
@@ -196,6 +197,29 @@ def label(
     found = client.patch(f"/v1/devices/{segment(device)}/labels", {"labels": body})
     shown = " ".join(f"{key}={value}" for key, value in sorted(found["labels"].items()))
     _done(found, f"{device}: {shown or 'no labels'}", json=json)
+
+
+@app.command()
+@on_server
+def history(
+    client: FleetClient,
+    device: Device,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50,
+    json: Json = False,
+) -> None:
+    """Show what a device was asked to run, what it answered and how that left it, the newest first.
+
+    fleet rollout explain says why it has a release now, or has it not.
+    """
+    device = whole_device(client, device)
+    found = client.get(f"/v1/devices/{segment(device)}/updates", limit=limit)["assignments"]
+    if json:
+        write_json(found)
+        return
+    columns = ("#seq!", "asked (UTC)!", "rollout!", "slot", "act!", "release", "answer", "left", "said")
+    write_table(columns, history_rows(found), f"{device} was never asked anything")
+    if len(found) == limit:
+        say(f"the newest {limit}; --limit shows more")
 
 
 def _done(found: Any, text: str, *, json: bool) -> None:

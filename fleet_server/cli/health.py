@@ -1,4 +1,4 @@
-"""`fleet health`: the server, its devices, what needs a person, and the balance of events."""
+"""`fleet health`: the server, its devices, rollouts, what needs a person, and the balance of events."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from edge_runtime.clock import NS_PER_MS, SystemClock
 from fleet_server.cli.balance import write_balance
 from fleet_server.cli.client import FleetClient
 from fleet_server.cli.commands import EXIT_FAILED
+from fleet_server.cli.device_forms import ends
 from fleet_server.cli.options import on_server
 from fleet_server.cli.output import clean, span, write, write_json
 from fleet_server.cli.target import Json
@@ -38,8 +39,17 @@ def _show(found: Any) -> None:
     _line("held", f"{found['held']} items wait for a person")
     _line("refused", _counted(found["dead_letters"]))
     _line("evidence", _counted(found["evidence"]))
-    ends = ", ".join(f"{name} in {span(end - now)}" for name, end in found["certificates"].items())
-    _line("cert ends", ends or "-")
+    certificates = ", ".join(f"{name} {ends(end - now)}" for name, end in found["certificates"].items())
+    _line("cert ends", certificates or "-")
+    signed = ", ".join(f"{role} {ends(end - now)}" for role, end in found["metadata"].items())
+    _line("signed", signed or "nothing yet: fleet keys init begins the ceremony of releases")
+    for rollout in found["rollouts"]:
+        stuck = f", {rollout['stuck']} stuck" if rollout["stuck"] else ""
+        since = span(now - rollout["since_ms"])
+        _line(
+            rollout["id"],
+            f"{rollout['state']} for {since}, {rollout['working']} at it{stuck}: {rollout['name']}",
+        )
     for warning in found["warnings"]:
         _line("WARNING", f"{warning['subject']}: {warning['text']}")
     write_balance(found["balance"])

@@ -1,4 +1,4 @@
-"""Commands to devices: rows of the database that the running server publishes, asks for again, and lets expire."""
+"""What goes down to devices: commands, which run out, and desired states, which the broker keeps."""
 
 from fleet_server.commands.publisher import CommandPublisher, Publish
 

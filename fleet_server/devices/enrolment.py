@@ -5,13 +5,14 @@ A refusal never repeats what came with the request. What it changes (a wrong sec
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from edge_runtime.clock import Clock
 from edge_runtime.protocol.enrolment import (
     BrokerAddress,
     EnrolmentRequest,
     EnrolmentResponse,
+    EnrolmentState,
     RenewalChallenge,
     RenewalRequest,
 )
@@ -35,9 +36,10 @@ class EnrolmentService:
         audit: writes an act into the audit within the transaction.
         broker_address: told to devices.
         rules: lifetimes.
+        release_root: gives the fleet's trusted `root.json`, or None where it has no keys for releases.
 
     Attributes:
-        authority: as given.
+        authority, release_root: as given.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class EnrolmentService:
         broker_address: BrokerAddress,
         *,
         rules: EnrolmentRules | None = None,
+        release_root: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.authority = authority
+        self.release_root = release_root
         self._store = store
         self._issuer = Issuer(authority, clock, broker_address, rules or EnrolmentRules())
         self._nonces = NonceMaker(authority.derived_secret("renewal nonce"))
@@ -81,6 +85,8 @@ class EnrolmentService:
         if isinstance(answer, DeviceProblem):
             raise self._counted(answer)
         self._count(answer.state.value)
+        if answer.state is EnrolmentState.ACTIVE:
+            return answer.model_copy(update={"release_root": self.release_root()})
         return answer
 
     def challenge(self) -> RenewalChallenge:

@@ -11,9 +11,12 @@ from fleet_server.http import (
     enrolment_routes,
     events_routes,
     evidence_routes,
+    release_routes,
     review_routes,
+    rollout_routes,
     status_routes,
     token_routes,
+    update_routes,
 )
 from fleet_server.http.overview import gauges
 from fleet_server.http.problems import HANDLERS, MEDIA_TYPE, ProblemDocument
@@ -29,6 +32,9 @@ ROUTERS = (
     review_routes.router,
     audit_routes.router,
     token_routes.router,
+    release_routes.router,
+    update_routes.router,
+    rollout_routes.router,
 )
 
 DESCRIPTION = """\

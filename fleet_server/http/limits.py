@@ -31,13 +31,15 @@ class Limits:
         token: requests with one operator's token.
         failures: requests with a wrong token or certificate, of one address; those beyond get 429, not 401.
         enrolment: enrolments and renewals of one address; a production line is behind one address.
-        device: evidence requests of one device.
+        device: requests of one device for evidence and updates.
         body_bytes: of a request that is neither of the two below.
-        batch_bytes: of an invitation with a list of serial numbers.
-        chunk_bytes: of one PATCH of evidence.
+        batch_bytes: of an invitation with a list of serial numbers, or of a rollout's plan with values for devices.
+        proposal_bytes: of signed metadata that is announced or published.
+        chunk_bytes: of one PATCH of evidence, or of a file of a release.
         request_s: a request is answered or given up within this.
         body_s: a request's body has arrived within this.
         chunk_s: the same for one PATCH of evidence.
+        download_s: a device has a file of a release within this, or comes back for the rest of it.
         streams: live streams of events at one time.
         token_streams: of them, those with one operator's token.
         send_s: a reader that takes nothing for so long is let go.
@@ -51,10 +53,12 @@ class Limits:
     device: Rate = Rate(50.0, 200)
     body_bytes: int = 64 * 1024
     batch_bytes: int = 1024 * 1024
+    proposal_bytes: int = 24 * 1024 * 1024
     chunk_bytes: int = 8 * 1024 * 1024
     request_s: float = 30.0
     body_s: float = 10.0
     chunk_s: float = 120.0
+    download_s: float = 3600.0
     streams: int = 64
     token_streams: int = 16
     send_s: float = 30.0

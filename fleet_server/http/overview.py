@@ -8,10 +8,14 @@ from sqlalchemy.orm import Session
 from edge_runtime import __version__
 from fleet_server.http.metrics import Gauges
 from fleet_server.http.records import BalanceAnswer, HealthAnswer, PartAnswer, ReadyAnswer, WarningAnswer
+from fleet_server.http.rollout_overview import open_rollouts, rollout_gauges, rollout_warnings
 from fleet_server.http.services import Readiness, Services, now_ms
 from fleet_server.operators import dead_letters, status
 from fleet_server.operators.balance import EpochBalance
 from fleet_server.operators.places import devices_in_two_places
+from fleet_server.releases import shelf
+from fleet_server.releases.freshness import endings
+from fleet_server.rollouts.numbers import RolloutNumbers, rollout_numbers
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow, HeldRow, PresenceRow
 from fleet_server.storage.event_tables import EventRow, EvidenceRow
 from fleet_server.storage.operator_tables import GenerationRow
@@ -37,6 +41,7 @@ def health_answer(services: Services) -> HealthAnswer:
     with services.store.read() as session:
         balance = status.balance(session)
         unexplained = sum(epoch.unexplained for epoch in balance)
+        rollouts = rollout_numbers(session)
         newest = session.execute(
             select(EventRow.id, EventRow.received_ms).order_by(EventRow.id.desc()).limit(1)
         )
@@ -52,7 +57,9 @@ def health_answer(services: Services) -> HealthAnswer:
             dead_letters=dead_letters.by_code(session),
             evidence=_counts(session, EvidenceRow.state),
             certificates=services.certificates(),
-            warnings=_warnings(session, services, balance)[:_MOST_WARNINGS],
+            metadata=shelf.ends(session),
+            rollouts=open_rollouts(rollouts),
+            warnings=_warnings(session, services, balance, rollouts)[:_MOST_WARNINGS],
             balance=[BalanceAnswer.model_validate(epoch) for epoch in balance],
             unexplained=unexplained,
         )
@@ -65,6 +72,8 @@ def gauges(services: Services) -> Gauges:
         devices, evidence = _counts(session, DeviceRow.state), _counts(session, EvidenceRow.state)
         letters, online = dead_letters.by_code(session), _online(session)
         held = session.scalar(select(func.count()).select_from(HeldRow)) or 0
+        metadata, releases = shelf.ends(session), shelf.counted(session)
+        rollouts = rollout_numbers(session)
     settled: Counter[str] = Counter()
     for epoch in balance:
         settled.update(epoch.settled)
@@ -82,6 +91,12 @@ def gauges(services: Services) -> Gauges:
             _labelled("outcome", dict(services.enrolment.counts())),
         ),
         "fleet_evidence": ("Pieces of evidence by state", _labelled("state", evidence)),
+        "fleet_releases": ("Releases by state", _labelled("state", releases)),
+        "fleet_release_metadata_ends_seconds": (
+            "When the newest signed metadata of a role runs out, unix time",
+            _labelled("role", {role: end // 1000 for role, end in metadata.items()}),
+        ),
+        **rollout_gauges(rollouts, services.rollouts.stepped_ms),
         "fleet_ready": (
             "Whether a part works",
             _labelled("part", {part.name: int(part.ready) for part in ready.parts if part.ready is not None}),
@@ -122,7 +137,9 @@ def _labelled(label: str, counts: dict[str, int] | Counter[str]) -> dict[tuple[t
     return {((label, name),): float(count) for name, count in counts.items()}
 
 
-def _warnings(session: Session, services: Services, balance: list[EpochBalance]) -> list[WarningAnswer]:
+def _warnings(
+    session: Session, services: Services, balance: list[EpochBalance], rollouts: RolloutNumbers
+) -> list[WarningAnswer]:
     now = now_ms(services)
     found = [
         WarningAnswer(
@@ -136,6 +153,11 @@ def _warnings(session: Session, services: Services, balance: list[EpochBalance])
         margin = AUTHORITY_WARNING_MS if name == "authority" else CERTIFICATE_WARNING_MS
         if end - now < margin:
             found.append(WarningAnswer(subject=f"certificate {name}", text=_ends(end, now)))
+    found += [
+        WarningAnswer(subject=f"releases {ending.role}", text=ending.text)
+        for ending in endings(shelf.ends(session), now, services.releases.freshness.lives)
+    ]
+    found += rollout_warnings(rollouts, services.rollouts.stepped_ms, now)
     for device in devices_in_two_places(session, now):
         text = (
             f"connects from two places: fleet device revoke {device}, then enrol each with a token of its own"

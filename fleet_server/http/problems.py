@@ -16,6 +16,8 @@ from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.devices import DeviceProblem
 from fleet_server.evidence import EvidenceProblem, WrongOffset
 from fleet_server.http.invalid import sentence_of
+from fleet_server.releases.problems import ReleaseRefused
+from fleet_server.rollouts.problems import RolloutProblem
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -126,6 +128,22 @@ async def on_evidence_problem(_request: Request, error: Exception) -> ProblemRes
     return ProblemResponse(Problem(error.status, code, str(error), headers))
 
 
+async def on_release_refused(_request: Request, error: Exception) -> ProblemResponse:
+    """Why a proposal or a file of a release is not taken has its own status and code."""
+    if not isinstance(error, ReleaseRefused):  # pragma: no cover - registered for this class alone
+        raise error
+    return ProblemResponse(
+        Problem(error.status, error.code.replace("-", "_"), " ".join(str(error).split())[:500])
+    )
+
+
+async def on_rollout_problem(_request: Request, error: Exception) -> ProblemResponse:
+    """Why an act on a rollout is refused has its own status and code."""
+    if not isinstance(error, RolloutProblem):  # pragma: no cover - registered for this class alone
+        raise error
+    return ProblemResponse(Problem(error.status, error.code.value, " ".join(str(error).split())[:500]))
+
+
 async def on_conflict(_request: Request, _error: Exception) -> ProblemResponse:
     """409 for two requests that wanted the same at the same moment."""
     return ProblemResponse(
@@ -138,6 +156,8 @@ HANDLERS: dict[Any, Any] = {
     RequestValidationError: on_invalid,
     DeviceProblem: on_device_problem,
     EvidenceProblem: on_evidence_problem,
+    ReleaseRefused: on_release_refused,
+    RolloutProblem: on_rollout_problem,
     EdgeRuntimeError: on_refused,
     OperationalError: on_database,
     IntegrityError: on_conflict,

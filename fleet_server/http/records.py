@@ -10,6 +10,7 @@ from edge_runtime.protocol.delivery import Ledger
 from edge_runtime.protocol.event import EventRecord
 from edge_runtime.protocol.operation import Health, HeldItem
 from edge_runtime.protocol.vocabulary import Severity
+from fleet_server.http.rollout_records import RolloutHealthAnswer
 from fleet_server.operators import Role
 
 
@@ -254,6 +255,8 @@ class HealthAnswer(_Answer):
     """The server, its devices and the balance in one answer.
 
     Attributes:
+        metadata: when the newest signed metadata of each role of releases runs out, milliseconds since 1970.
+        rollouts: those that are not over.
         unexplained: events that neither side can account for, over all devices; anything but 0 is a loss.
     """
 
@@ -267,6 +270,8 @@ class HealthAnswer(_Answer):
     dead_letters: dict[str, int]
     evidence: dict[str, int]
     certificates: dict[str, int]
+    metadata: dict[str, int]
+    rollouts: list[RolloutHealthAnswer]
     warnings: list[WarningAnswer]
     balance: list[BalanceAnswer]
     unexplained: int

@@ -13,6 +13,8 @@ from fleet_server.http.limits import Buckets, Limits
 from fleet_server.http.metrics import HttpMetrics
 from fleet_server.http.records import ReadyAnswer
 from fleet_server.operators.tokens import TokenBook
+from fleet_server.releases.desk import ReleaseDesk
+from fleet_server.rollouts.service import RolloutService
 from fleet_server.storage import Store
 
 T = TypeVar("T")
@@ -89,6 +91,8 @@ class Services:
     enrolment: EnrolmentService
     registry: DeviceRegistry
     evidence: EvidenceStore
+    releases: ReleaseDesk
+    rollouts: RolloutService
     limits: Limits
     buckets: RateBooks
     metrics: HttpMetrics

@@ -23,8 +23,12 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STREAM_PATH = "/v1/events/stream"
-EVIDENCE_PATH = "/v1/evidence/"
-BATCH_PATH = "/v1/invitations"
+PIECES_PATHS = ("/v1/evidence/", "/v1/releases/blobs/")
+"""Where files come in by pieces."""
+
+PROPOSAL_PATHS = ("/v1/releases/announce", "/v1/releases/publish")
+DOWNLOAD_PATH = "/v1/updates/blobs/"
+BATCH_PATHS = ("/v1/invitations", "/v1/rollouts", "/v1/rollouts/plan", "/v1/rollouts/plan/devices")
 
 _HEADERS = (
     (b"cache-control", b"no-store"),
@@ -89,13 +93,14 @@ class Shield:
         if scope["path"] == STREAM_PATH and scope["method"] == "GET":
             await self._app(scope, receive, answer)
             return
-        if scope["path"].startswith(EVIDENCE_PATH) and scope["method"] == "PATCH":
+        if scope["path"].startswith(DOWNLOAD_PATH) and scope["method"] == "GET":
+            await asyncio.wait_for(self._app(scope, receive, answer), self._limits.download_s)
+            return
+        if scope["path"].startswith(PIECES_PATHS) and scope["method"] == "PATCH":
             limited = _Limited(receive, _length(scope), self._limits.chunk_bytes)
             await asyncio.wait_for(self._app(scope, limited, answer), self._limits.chunk_s)
             return
-        is_batch = scope["path"] == BATCH_PATH
-        most = self._limits.batch_bytes if is_batch else self._limits.body_bytes
-        limited = _Limited(receive, _length(scope), most)
+        limited = _Limited(receive, _length(scope), self._most(scope["path"]))
         try:
             body = await asyncio.wait_for(limited.whole(), self._limits.body_s)
         except asyncio.TimeoutError:
@@ -103,6 +108,11 @@ class Shield:
         if body is None:
             return  # the client left
         await asyncio.wait_for(self._app(scope, _replayed(body, receive), answer), self._limits.request_s)
+
+    def _most(self, path: str) -> int:
+        if path in PROPOSAL_PATHS:
+            return self._limits.proposal_bytes
+        return self._limits.batch_bytes if path in BATCH_PATHS else self._limits.body_bytes
 
     def _count(self, scope: Scope, status: int, took_ns: int) -> None:
         route = getattr(scope.get("route"), "path", "(none)")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.delivery import Range, Rejection, RejectionCode
+from edge_runtime.protocol.update import StateReport
 from edge_runtime.protocol.vocabulary import Fate
 from fleet_server.ingest.dead_letters import keep_dead_letters
 from fleet_server.ingest.device_records import keep_health, keep_held, keep_presence, keep_result
@@ -22,10 +23,13 @@ from fleet_server.ingest.parcels import (
     PresenceParcel,
     Refusal,
     ResultParcel,
+    StateParcel,
     SyncParcel,
 )
 from fleet_server.ingest.ranges import Run, ranges_of
 from fleet_server.ingest.settlement import Books, EpochKey, Limits, write_ledgers
+from fleet_server.ingest.state_reports import device_keys, verify
+from fleet_server.rollouts.reports import take_many
 
 _NO_ROOM = Refusal(
     RejectionCode.STORE_FAILED,
@@ -210,6 +214,21 @@ class Batch:
                     self._dead.append(letter)
             elif isinstance(parcel, DeadParcel):
                 self._dead.append(parcel)
+        self._states([parcel for parcel in parcels if isinstance(parcel, StateParcel)])
+
+    def _states(self, parcels: Sequence[StateParcel]) -> None:
+        """What devices say of their updates, as far as their own keys signed it."""
+        if not parcels:
+            return
+        keys = device_keys(self._connection, (parcel.device for parcel in parcels), self._now_ms)
+        taken: list[tuple[str, StateReport]] = []
+        for parcel in parcels:
+            found = verify(parcel, keys.get(parcel.device, ()))
+            taken += [(parcel.device, report) for report in found.reports]
+            self._dead += found.refused
+        self._counts["message", "state"] += len(parcels)
+        if taken:
+            take_many(self._connection, taken, self._now_ms)
 
     def _answer(self, key: EpochKey, books: Books) -> Answer:
         progress = books.progress(key)

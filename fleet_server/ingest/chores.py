@@ -1,12 +1,14 @@
-"""What an ingest process does beside events: commands, its numbers, and forgetting, on one thread."""
+"""What an ingest process does beside events: what goes down, its numbers, and forgetting, on one thread."""
 
 import threading
+from collections.abc import Sequence
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from fleet_server.commands import CommandPublisher
+from fleet_server.commands.desired import AT_ONCE, DesiredPublisher
 from fleet_server.evidence import EvidenceStore
 from fleet_server.ingest.intake import Intake
 from fleet_server.ingest.metrics import IngestMetrics, remove_snapshot, write_snapshot
@@ -21,6 +23,9 @@ _COMMANDS_S = 0.25
 _NUMBERS_NS = 5 * NS_PER_S
 _FORGET_NS = 600 * NS_PER_S
 _PUBLISH_S = 5.0
+_RETAIN_S = 10.0
+_ROUNDS = 4
+"""Full batches of desired states before commands have their turn again."""
 
 
 class Chores:
@@ -33,7 +38,7 @@ class Chores:
         intake: the queue, for its numbers.
         metrics: of this worker.
         clock: times everything.
-        worker: number of this process; only the first one publishes commands and forgets.
+        worker: number of this process; only the first one publishes and forgets.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Chores:
         self._settings, self._store, self._session, self._intake = settings, store, session, intake
         self._metrics, self._clock, self._worker = metrics, clock, worker
         self._commands = CommandPublisher(store, self._publish, clock)
+        self._desired = DesiredPublisher(store, self._retain, clock)
         self._evidence = EvidenceStore(settings.paths.evidence, store, settings.evidence, clock)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
@@ -89,6 +95,9 @@ class Chores:
             return
         if self._session.is_up:
             self._commands.step()
+            for _ in range(_ROUNDS):
+                if self._desired.step() < AT_ONCE:
+                    break
         wall = self._clock.wall()
         if wall.synced and now_ns - self._forget_ns >= _FORGET_NS:
             self._forget_ns = now_ns
@@ -106,6 +115,9 @@ class Chores:
 
     def _publish(self, topic: str, payload: bytes, expiry_s: int) -> bool:
         return self._session.publish_confirmed(topic, payload, expiry_s, _PUBLISH_S)
+
+    def _retain(self, messages: Sequence[tuple[str, bytes]]) -> list[bool]:
+        return self._session.retain_confirmed(messages, _RETAIN_S)
 
     def _write_numbers(self) -> None:
         metrics, intake = self._metrics, self._intake

@@ -15,6 +15,7 @@ from edge_runtime.protocol.delivery import (
 )
 from edge_runtime.protocol.operation import CommandResult, Health, HeldList
 from edge_runtime.protocol.topics import Channel, Topic
+from edge_runtime.protocol.update_wire import StateReports
 from edge_runtime.protocol.vocabulary import Fate
 from edge_runtime.protocol.wire import WireError, WireFault
 from fleet_server.ingest.fast_records import FastReader
@@ -30,6 +31,7 @@ from fleet_server.ingest.parcels import (
     Parcel,
     PresenceParcel,
     ResultParcel,
+    StateParcel,
     SyncParcel,
 )
 
@@ -99,6 +101,10 @@ def _operation(topic: Topic, payload: bytes) -> Parcel:
         _require_own(topic, result.device)
         _require_storable(result.id, result.text)
         return ResultParcel(result, payload)
+    if topic.channel is Channel.STATE:
+        states = StateReports.decode(payload)
+        _require_own(topic, states.device)
+        return StateParcel(states.device, states.reports)
     return _dead(topic, RejectionCode.INVALID.value, "nobody but the server writes there", payload)
 
 

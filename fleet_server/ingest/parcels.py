@@ -170,6 +170,16 @@ class ResultParcel:
 
 
 @dataclass(frozen=True, slots=True)
+class StateParcel:
+    """Sealed state reports of one device; who signed them is not looked at yet."""
+
+    channel: ClassVar[str] = Channel.STATE.value
+
+    device: str
+    reports: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeadParcel:
     """A message, or one event of it, that is refused and kept for whoever asks why.
 
@@ -203,6 +213,7 @@ Parcel = (
     | HealthParcel
     | HeldParcel
     | ResultParcel
+    | StateParcel
     | DeadParcel
     | EmptyParcel
 )

@@ -8,7 +8,7 @@ import contextlib
 import random
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,9 +183,31 @@ class Session:
         if self.speaks_mqtt5:
             properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
             properties.MessageExpiryInterval = max(1, expiry_s)
-        sent = client.publish(topic, payload, qos=1, properties=properties)
+        until_ns = self._clock.monotonic_ns() + int(timeout_s * NS_PER_S)
+        return self._is_taken(client.publish(topic, payload, qos=1, properties=properties), until_ns)
+
+    def retain_confirmed(self, messages: Sequence[tuple[str, bytes]], timeout_s: float) -> list[bool]:
+        """Have the broker keep the newest message of each topic, and wait until it has them.
+
+        They go out together, so that a thousand do not wait for a thousand round trips.
+
+        Args:
+            messages: topic and payload; an empty payload has the broker keep none.
+            timeout_s: how long to wait for all of them.
+
+        Returns:
+            For each of them whether the broker has it and did not refuse it.
+        """
+        client = self._client
+        if client is None or not self._up.is_set():
+            return [False] * len(messages)
+        until_ns = self._clock.monotonic_ns() + int(timeout_s * NS_PER_S)
+        sent = [client.publish(topic, payload, qos=1, retain=True) for topic, payload in messages]
+        return [self._is_taken(one, until_ns) for one in sent]
+
+    def _is_taken(self, sent: mqtt.MQTTMessageInfo, until_ns: int) -> bool:
         try:
-            sent.wait_for_publish(timeout_s)
+            sent.wait_for_publish(max(0, until_ns - self._clock.monotonic_ns()) / NS_PER_S)
         except (RuntimeError, ValueError):
             return False
         if sent.mid in self._refused:  # paho calls a refused message published

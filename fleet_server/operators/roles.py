@@ -11,7 +11,7 @@ class Role(str, Enum):
         VIEWER: look at everything but secrets.
         OPERATOR: also invite and label devices, and take a device out at once by revoking it.
         APPROVER: also let something through: accept a new key, release or drop what a device holds.
-        ADMIN: also make and revoke tokens, and remove devices.
+        ADMIN: also make and revoke tokens, remove devices, and publish the keys that sign releases.
     """
 
     VIEWER = "viewer"

@@ -14,6 +14,8 @@ from fleet_server.audit import Audit
 from fleet_server.authority import CertificateAuthority
 from fleet_server.authority.files import read_pem
 from fleet_server.devices import DeviceRegistry, EnrolmentService
+from fleet_server.director.issuing import Director
+from fleet_server.director.signing import PublishedSigning
 from fleet_server.evidence import EvidenceStore
 from fleet_server.http.app import FleetApp, create_app
 from fleet_server.http.limits import Limits
@@ -23,6 +25,11 @@ from fleet_server.ingest.metrics import collected
 from fleet_server.operators.admin import ensure_admin_token
 from fleet_server.operators.tokens import TokenBook
 from fleet_server.paths import ServerPaths
+from fleet_server.releases.catalog import newest_root
+from fleet_server.releases.desk import ReleaseDesk
+from fleet_server.releases.online_keys import OnlineKeys
+from fleet_server.rollouts.approving import Approvals
+from fleet_server.rollouts.service import RolloutService
 from fleet_server.serve.remote_readiness import RemoteReadiness
 from fleet_server.serve.running import running_server
 from fleet_server.settings import DATABASE_VARIABLE, ServerSettings
@@ -98,9 +105,19 @@ def build(
         clock=used,
         tokens=TokenBook(used),
         audit=audit,
-        enrolment=EnrolmentService(store, authority, used, audit.record, broker),
+        enrolment=EnrolmentService(
+            store, authority, used, audit.record, broker, release_root=lambda: release_root(store)
+        ),
         registry=DeviceRegistry(store, authority, used, audit.record),
         evidence=EvidenceStore(paths.evidence, store, settings.evidence, used),
+        releases=ReleaseDesk(paths, store, settings.releases, audit=audit, clock=used),
+        rollouts=RolloutService(
+            store,
+            used,
+            audit.record,
+            Director(store, PublishedSigning(OnlineKeys(paths))),
+            approvals=Approvals(settings.rollouts.approvals),
+        ),
         limits=bounds,
         buckets=RateBooks.of(bounds),
         metrics=HttpMetrics(),
@@ -131,6 +148,13 @@ def broker_address(settings: ServerSettings, port: int) -> BrokerAddress:
     if settings.broker.kind == "external":
         return settings.broker.address()
     return BrokerAddress(host=settings.hosts[0], port=port or 8883)
+
+
+def release_root(store: Store) -> str | None:
+    """The newest signed root of releases, for devices that enrol; None before the ceremony of the keys."""
+    with store.read() as session:
+        found = newest_root(session)
+    return None if found is None else found.decode()
 
 
 def certificate_ends(paths: ServerPaths) -> dict[str, int]:

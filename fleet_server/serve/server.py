@@ -40,6 +40,8 @@ READY_S = 60.0
 """Within this the ingest is ready, or the server gives up; the broker has its own, longer patience."""
 
 CERTIFICATES_EVERY_S = 6 * 3600.0
+RELEASES_EVERY_S = 300.0
+ROLLOUTS_EVERY_S = 1.0
 STOP_S = 5.0
 TOLD_S = 2.0
 """Within this the broker knows of a change in the database."""
@@ -117,8 +119,12 @@ class _Server:
             if not self._stopping.is_set():
                 self._announce(bound.getsockname()[1], f"{address.host}:{address.port}")
                 renewing = self._spawn(self._renew(authority, context, broker, application.store))
+                keeping = self._spawn(self._keep_fresh(application))
+                stepping = self._spawn(self._step_rollouts(application))
                 await self._until_stopped(serving)
                 renewing.cancel()
+                keeping.cancel()
+                stepping.cancel()
         finally:
             await self._end(web, follower, application)
         return 0
@@ -192,6 +198,34 @@ class _Server:
                         child.restart()
             except (EdgeRuntimeError, OSError, SQLAlchemyError) as error:  # the next round tries again
                 _log.error("certificates cannot be renewed: %s", error)
+
+    async def _keep_fresh(self, application: Application) -> None:
+        """Have the signed metadata that is the server's own never run out, from the first moment on."""
+        desk = application.services.releases
+        while True:
+            try:
+                made = await asyncio.to_thread(desk.freshness.keep)
+                if made:
+                    _log.info("signed anew roles=%s", ",".join(made))
+                await asyncio.to_thread(desk.uploads.tidy)
+            except (EdgeRuntimeError, OSError, SQLAlchemyError) as error:  # the next round tries again
+                _log.error("signed metadata cannot be renewed: %s", error)
+            await asyncio.sleep(RELEASES_EVERY_S)
+
+    async def _step_rollouts(self, application: Application) -> None:
+        """Have rollouts go on. What stops them is said once, and again when it is something else."""
+        said = ""
+        while True:
+            try:
+                report = await asyncio.to_thread(application.services.rollouts.step)
+                said = ""
+                for act in report.acts:
+                    _log.info("rollout %s", act)
+            except (EdgeRuntimeError, OSError, SQLAlchemyError) as error:  # the next step goes on
+                if str(error) != said:
+                    said = str(error)
+                    _log.error("rollouts do not go on: %s", said)
+            await asyncio.sleep(ROLLOUTS_EVERY_S)
 
     async def _unless_stopped(self, work: Awaitable[None], within_s: float, what: str) -> None:
         """Wait for a part to start, or for a signal.

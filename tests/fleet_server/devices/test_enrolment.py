@@ -59,6 +59,20 @@ def test_a_token_lets_one_device_in(office: Office) -> None:
     assert office.service.counts() == {"active": 1}
 
 
+def test_who_is_let_in_is_given_the_root_of_releases_and_who_waits_is_not(office: Office) -> None:
+    roots = iter(["first", "second", "third"])
+    office.service.release_root = lambda: next(roots)
+    asker = Asker(name="dev-1")
+    token = office.registry.invite("alice", needs_approval=True).token
+    assert office.service.enrol(asker.request(token)).release_root is None
+    office.registry.approve("alice", "dev-1")
+    active = office.service.enrol(asker.request(token))
+    assert (active.state, active.release_root) == (EnrolmentState.ACTIVE, "first")
+    renewed = office.service.renew(asker.renewal(active.certificate or "", office.service.challenge().nonce))
+    assert renewed.release_root is None  # a root is never replaced in silence
+    assert office.service.enrol(asker.request(token)).release_root == "second"
+
+
 def test_a_second_use_is_refused_and_audited_but_a_repeat_is_answered(office: Office) -> None:
     token = office.registry.invite("alice").token
     first, thief = Asker(name="dev-1"), Asker(name="dev-2")

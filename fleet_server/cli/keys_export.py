@@ -1,0 +1,53 @@
+"""`fleet keys export` and `online`: what people need of the server to sign the next, and no secret."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edge_runtime.errors import ConfigError
+from fleet_server.cli.client import FleetClient
+from fleet_server.cli.options import on_server
+from fleet_server.cli.output import say, write_json
+
+
+@on_server
+def export(
+    client: FleetClient,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to; stdout without it.")
+    ] = None,
+) -> None:
+    """Write the repository as people need it to sign: public keys and signed metadata, no secret."""
+    _write_repository(client.get("/v1/releases/repository"), out)
+
+
+@on_server
+def online(
+    client: FleetClient,
+    role: Annotated[
+        list[str],
+        typer.Argument(metavar="ROLE...", help="snapshot, timestamp or director.", show_default=False),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to; stdout without it.")
+    ] = None,
+) -> None:
+    """Have the server make new keys of its own, and export them; fleet keys rotate --online takes them in."""
+    _write_repository(client.post("/v1/releases/online-keys", {"roles": role}), out)
+
+
+def _write_repository(found: Any, out: Path | None) -> None:
+    if out is None:
+        write_json(found)
+        return
+    import json
+
+    from edge_runtime.durable import write_file
+
+    try:
+        write_file(out, json.dumps(found, indent=1).encode())
+    except OSError as error:
+        raise ConfigError(f"{out} cannot be written: {error.strerror}") from None
+    state = f"root {len(found['roots'])}" if found["roots"] else "no keys of people yet: fleet keys begin"
+    say(f"{out}: {state}")

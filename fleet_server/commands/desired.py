@@ -1,0 +1,114 @@
+"""Desired states: the newest assignments of each device, kept by the broker for whenever the device comes.
+
+A row is the queue, and the director writes it. It counts as sent once the broker has it, and only as long as it
+says what was sent. It goes out again when the device has come back since, because a broker may have lost what it
+kept. A device that was put out leaves nothing in the broker's store.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, bindparam, or_, select, update
+from sqlalchemy.orm import Session
+
+from edge_runtime.clock import NS_PER_MS, Clock
+from edge_runtime.protocol.topics import Channel, Topic
+from fleet_server.storage.device_tables import DeviceRow, PresenceRow
+from fleet_server.storage.engine import Store
+from fleet_server.storage.rollout_tables import DesiredRow
+from fleet_server.storage.writing import table
+
+Retain = Callable[[Sequence[tuple[str, bytes]]], Sequence[bool]]
+"""(topic, payload) of each message → whether the broker keeps it; an empty payload has it keep none."""
+
+QUEUED, SENT, CLEARED = "queued", "sent", "cleared"
+AT_ONCE = 256
+_OUT = ("revoked", "removed")
+_DESIRED = table(DesiredRow)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    device: str
+    body: bytes
+    becomes: str
+
+    @property
+    def message(self) -> tuple[str, bytes]:
+        return str(Topic(self.device, Channel.DESIRED)), self.body
+
+
+class DesiredPublisher:
+    """Publishes what is due, each time that it is asked.
+
+    Args:
+        store: the database.
+        retain: sends and waits for the broker's word.
+        clock: its wall clock dates what was sent.
+    """
+
+    def __init__(self, store: Store, retain: Retain, clock: Clock) -> None:
+        self._store, self._retain, self._clock = store, retain, clock
+
+    def step(self) -> int:
+        """Publish what is due, at most 256; how many the broker took.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is away; everything is due again at the next step.
+        """
+        now_ms = self._clock.wall().unix_ns // NS_PER_MS
+        with self._store.read() as session:
+            due = self._due(session)
+        if not due:
+            return 0
+        taken = self._retain([one.message for one in due])
+        sent = [one for one, is_taken in zip(due, taken, strict=True) if is_taken]
+        if sent:
+            self._note(sent, now_ms)
+        return len(sent)
+
+    def _due(self, session: Session) -> list[_Due]:
+        put_out = select(DesiredRow.device).where(
+            DesiredRow.state != CLEARED, DesiredRow.device.in_(_devices_put_out())
+        )
+        active = (
+            select(DesiredRow.device, DesiredRow.body)
+            .join(DeviceRow, DeviceRow.id == DesiredRow.device)
+            .where(DeviceRow.state == "active")
+        )
+        fresh = active.where(DesiredRow.state == QUEUED).order_by(DesiredRow.changed_ms)
+        again = active.join(PresenceRow, PresenceRow.device == DesiredRow.device).where(
+            DesiredRow.state == SENT,
+            PresenceRow.state == "online",
+            or_(DesiredRow.sent_ms.is_(None), PresenceRow.since_ms > DesiredRow.sent_ms),
+        )
+        due = [_Due(device, b"", CLEARED) for device in session.scalars(put_out.limit(AT_ONCE))]
+        for query in (fresh, again):
+            if len(due) < AT_ONCE:
+                rows = session.execute(query.limit(AT_ONCE - len(due)))
+                due += [_Due(device, bytes(body), SENT) for device, body in rows]
+        return due
+
+    def _note(self, sent: Sequence[_Due], now_ms: int) -> None:
+        """A row that the director wrote anew meanwhile, in the same millisecond even, stays as it is: queued."""
+        columns = _DESIRED.c
+        noted = update(_DESIRED).where(
+            columns.device == bindparam("of"), columns.body == bindparam("as_sent")
+        )
+        kept = [{"of": one.device, "as_sent": one.body} for one in sent if one.becomes == SENT]
+        cleared = [one.device for one in sent if one.becomes == CLEARED]
+        with self._store.write() as session:
+            connection = session.connection()
+            if kept:
+                connection.execute(noted.values(state=SENT, sent_ms=now_ms), kept)
+            if cleared:
+                connection.execute(
+                    update(_DESIRED)
+                    .where(columns.device.in_(cleared), columns.device.in_(_devices_put_out()))
+                    .values(state=CLEARED, sent_ms=now_ms)
+                )
+
+
+def _devices_put_out() -> Select[Any]:
+    return select(DeviceRow.id).where(DeviceRow.state.in_(_OUT))

@@ -1,0 +1,128 @@
+"""Single reports against what is known: order, memory that was lost, numbers from nowhere."""
+
+from typing import Any
+
+import pytest
+
+from edge_runtime.protocol.update import LeftAs, Running, UpdateState
+from fleet_server.rollouts.absorbing import MOST_AHEAD
+from fleet_server.rollouts.reports import take_reports
+from fleet_server.rollouts.states import MemberState
+from tests.rigs.rollout_fleet import FACTS, SLOT, PaperFleet
+
+HEALTHY = {"state": UpdateState.HEALTHY, "terminal": True, "left": LeftAs.UPDATED}
+
+
+def _asked(fleet: PaperFleet) -> PaperFleet:
+    fleet.publish(1)
+    fleet.enrol("dev-0", fate="silent")
+    fleet.run(1)
+    fleet.round()
+    return fleet
+
+
+@pytest.fixture
+def asked(fleet: PaperFleet) -> PaperFleet:
+    """One device that was offered something and said nothing yet."""
+    return _asked(fleet)
+
+
+@pytest.fixture
+def asked_either(either: PaperFleet) -> PaperFleet:
+    """The same on both databases."""
+    return _asked(either)
+
+
+def slot(fleet: PaperFleet) -> Any:
+    return fleet.rows("SELECT * FROM device_slots WHERE device = 'dev-0' AND slot = ?", SLOT)[0]
+
+
+def test_what_a_device_says_of_itself_is_kept_once_for_all_that_say_the_same(fleet: PaperFleet) -> None:
+    fleet.enrol("dev-0", "dev-1")
+    fleet.enrol("dev-2", facts=FACTS.model_copy(update={"memory_mb": 1}))
+    assert len(fleet.rows("SELECT * FROM device_facts")) == 2
+
+
+def test_an_older_report_that_comes_late_takes_nothing_back(asked: PaperFleet) -> None:
+    device = asked.devices["dev-0"]
+    old = device.report(asked.now_ms)
+    new = device.report(asked.now_ms, running=Running(sha256="d" * 64, counter=9))
+    asked.take([("dev-0", new), ("dev-0", old)])
+    assert slot(asked).counter == 9
+
+
+def test_progress_that_comes_after_the_end_or_in_the_wrong_order_changes_nothing(asked: PaperFleet) -> None:
+    device = asked.devices["dev-0"]
+    states = (UpdateState.ACCEPTED, UpdateState.DOWNLOADING, UpdateState.PROBATION)
+    accepted, downloading, probation = (device.report(asked.now_ms, seq=1, state=state) for state in states)
+    asked.take([("dev-0", probation), ("dev-0", accepted), ("dev-0", downloading)])
+    assert asked.states("r1") == {"dev-0": "probation"}
+
+
+def test_a_device_that_lost_its_memory_is_believed_and_an_old_recording_is_not(
+    asked_either: PaperFleet,
+) -> None:
+    device = asked_either.devices["dev-0"]
+    recorded = device.report(asked_either.now_ms)
+    for _ in range(5):
+        asked_either.say("dev-0", running=Running(sha256="d" * 64, counter=9))
+    asked_either.take([("dev-0", recorded)])
+    assert slot(asked_either).counter == 9
+    device.report_no, device.boot = 0, 2
+    asked_either.pass_s(10)
+    asked_either.say("dev-0", running=Running(sha256="e" * 64, counter=1))
+    assert (slot(asked_either).counter, slot(asked_either).report_no) == (1, 1)
+    asked_either.say("dev-0", running=Running(sha256="e" * 64, counter=2))
+    assert slot(asked_either).counter == 2
+
+
+def test_a_database_that_was_restored_goes_on_above_what_the_device_has_seen(asked: PaperFleet) -> None:
+    asked.say("dev-0", seq=40, state=UpdateState.ACCEPTED)
+    asked.service.cancel("anna", "r1", "restored")
+    asked.round()
+    asked.run(1)
+    asked.round()
+    assert asked.service.history("dev-0")[0].seq > 40
+
+
+def test_the_end_of_an_assignment_that_nobody_knows_is_kept_and_settled(asked_either: PaperFleet) -> None:
+    asked_either.say("dev-0", seq=40, **HEALTHY)
+    newest = asked_either.service.history("dev-0")[0]
+    assert (newest.seq, newest.action, newest.rollout, newest.state) == (40, None, None, MemberState.HEALTHY)
+    assert newest.live is False
+    assert 40 in _settled(asked_either)
+    assert asked_either.states("r1") == {"dev-0": "offered"}
+
+
+@pytest.mark.parametrize("seq", [(1 << 53) - 1, MOST_AHEAD + 2])
+def test_a_number_from_nowhere_does_not_use_up_the_numbers(asked: PaperFleet, seq: int) -> None:
+    asked.say("dev-0", seq=seq, state=UpdateState.ACCEPTED)
+    assert asked.rows("SELECT seq FROM device_updates")[0].seq == 1
+
+
+def test_a_report_that_names_another_device_is_passed_over(asked: PaperFleet) -> None:
+    asked.enrol("dev-1")
+    report = asked.devices["dev-0"].report(asked.now_ms, seq=1, **HEALTHY)
+    with asked.store.engine.begin() as connection:
+        take_reports(connection, "dev-1", [report], asked.now_ms)
+    assert asked.states("r1") == {"dev-0": "offered"}
+
+
+def test_reports_of_many_devices_in_one_batch_are_as_if_they_came_alone(either: PaperFleet) -> None:
+    either.publish(1)
+    either.enrol(*(f"dev-{number}" for number in range(550)), fate="silent")
+    either.run(1, pacing={"max_in_flight": 5000})
+    either.round()
+    said = [
+        (name, device.report(either.now_ms, seq=1, state=UpdateState.ACCEPTED))
+        for name, device in either.devices.items()
+    ]
+    either.take(said)
+    assert set(either.states("r1").values()) == {"accepted"}
+
+
+def _settled(fleet: PaperFleet) -> tuple[int, ...]:
+    from edge_runtime.protocol.update_wire import Desired
+
+    (row,) = fleet.rows("SELECT body FROM desired_states")
+    return Desired.decode(bytes(row.body)).settled
