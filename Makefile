@@ -22,7 +22,7 @@ GUARD_TESTS := $(patsubst %,tests/guard/test_%.py,acknowledging bug_kinds condit
 GUARD_TESTS += $(patsubst %,tests/guard/motion_gate/test_%.py,approvals estop judge limits outputs proposals settings verification)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test guard-coverage mutation check bench trials soak docs format lint types imports clean lock
+.PHONY: help setup assets demo demo-rollout test guard-coverage mutation check bench trials soak docs format lint types imports clean lock
 
 help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ assets: setup ## Fetch the demo's model and clips into .cache (by version and sh
 
 demo: assets ## Watch the whole road, from a camera to the fleet server, its cable pulled; results in out/demo
 	@$(BIN)/python -m deploy.demo.run --out $(OUT)/demo $(ARGS)
+
+demo-rollout: assets ## Watch signed versions go out in rings, and a damaged one be stopped; results in out/demo-rollout
+	@$(BIN)/python -m deploy.demo.rollout.run --out $(OUT)/demo-rollout $(ARGS)
 
 test: assets ## The short form of the tests, with the coverage floor
 ifeq ($(strip $(ARGS)),)

@@ -36,7 +36,7 @@ def command(program: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", _MODULES[program], *arguments]
 
 
-def ask(program: str, *arguments: str) -> str:
+def ask(program: str, *arguments: str, within_s: float = _COMMAND_S) -> str:
     """Run a command to its end; its standard output.
 
     Raises:
@@ -45,10 +45,10 @@ def ask(program: str, *arguments: str) -> str:
     words = f"{program} {' '.join(arguments[:2])}"
     try:
         done = subprocess.run(  # noqa: S603 - our own commands
-            command(program, *arguments), capture_output=True, text=True, timeout=_COMMAND_S, check=False
+            command(program, *arguments), capture_output=True, text=True, timeout=within_s, check=False
         )
     except subprocess.TimeoutExpired:
-        raise RoadError(f"{words} took longer than {_COMMAND_S:g} s") from None
+        raise RoadError(f"{words} took longer than {within_s:g} s") from None
     if done.returncode:
         raise RoadError(f"{words} ended with {done.returncode}: {done.stderr.strip()[-800:]}")
     return done.stdout

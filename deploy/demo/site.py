@@ -30,7 +30,7 @@ _MARK = ".made-by-make-demo"
 _DRAIN_S = 40.0
 _LOOK_S = 0.2
 _ASK_S = 1.0
-_FOREIGN = (
+FOREIGN = (
     *("FLEET_DATABASE", "FLEET_BROKER", "FLEET_LISTEN", "FLEET_SERVER"),
     *("FLEET_TOKEN", "FLEET_CA", "FLEET_DATA", "EDGE_RUNTIME_STATE"),
 )
@@ -51,7 +51,7 @@ class Site:
     def __init__(self, folder: Path, say: Callable[[str, str], None]) -> None:
         self._say = say
         self._ends = contextlib.ExitStack()
-        self.folder = _fresh(folder)
+        self.folder = fresh_folder(folder)
         self.server = Server(self.folder)
         self.state = StateDirectory(self.folder / "device")
         self.device: Device
@@ -60,7 +60,7 @@ class Site:
         self.outbox = OutboxClient(self.state.outbox_socket, SystemClock(), _ASK_S)
 
     def __enter__(self) -> "Site":
-        for name in _FOREIGN:
+        for name in FOREIGN:
             os.environ.pop(name, None)
         return self
 
@@ -172,7 +172,7 @@ def _port(url: str) -> int:
     return int(url.rpartition(":")[2])
 
 
-def _fresh(folder: Path) -> Path:
+def fresh_folder(folder: Path) -> Path:
     """An empty folder that only its owner can read; one of an earlier demo is removed."""
     folder = folder.absolute()
     if folder.exists():

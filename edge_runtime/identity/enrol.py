@@ -7,6 +7,7 @@ answer or an operator who takes a day cost nothing but time.
 import hmac
 import random
 import secrets
+from collections.abc import Callable
 
 from edge_runtime.clock import NS_PER_MS, Clock, SystemClock
 from edge_runtime.identity import keys
@@ -51,6 +52,7 @@ def enrol(
     clock: Clock | None = None,
     deadline_s: float = DEADLINE_S,
     proxy: str | None = None,
+    take_root: Callable[[str], object] = lambda _root: None,
 ) -> EnrolmentResponse:
     """Get a certificate, or learn that an operator must accept this device first.
 
@@ -65,6 +67,8 @@ def enrol(
         clock: measures and dates.
         deadline_s: for the whole conversation, however slowly the server drips.
         proxy: `http://host:port`, or None.
+        take_root: given the fleet's `root.json` where it has one, before the identity takes its place: a device
+            that is enrolled has it. What it raises is passed on, and asking again asks for the same.
 
     Raises:
         ServerUnreachable: no whole answer in time.
@@ -101,6 +105,8 @@ def enrol(
         finally:
             client.close()
         if answer.state is EnrolmentState.ACTIVE:
+            if answer.release_root is not None:
+                take_root(answer.release_root)
             take(state, answer, key, url=url, clock=clock, token_id=token.id, pinned=token.authority)
             drop_request(state)
         return answer

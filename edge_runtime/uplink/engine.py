@@ -33,6 +33,8 @@ from edge_runtime.uplink.secretary import Secretary
 from edge_runtime.uplink.session import MqttSession
 from edge_runtime.uplink.session_records import Acknowledged, Arrived, Connected, SessionEvent, Subscribed
 from edge_runtime.uplink.settings import UplinkSettings
+from edge_runtime.uplink.update_files import FoundReports
+from edge_runtime.uplink.updates_desk import UpdatesDesk
 from edge_runtime.uplink.workers import Answered, CommandWorker, Leasable, OutboxWatcher, Renewal, Renewed
 
 MAX_INBOX = 4096
@@ -55,7 +57,7 @@ class Stop:
     """The process was asked to end."""
 
 
-Message = FromSession | Leasable | Answered | Renewed | Stop
+Message = FromSession | Leasable | Answered | Renewed | FoundReports | Stop
 
 
 class Uplink:
@@ -67,6 +69,7 @@ class Uplink:
         outbox: a connection to the outbox; leases belong to it.
         watched: another one, that may block in `wait`.
         directory: for the budget, ids of commands and what is known of brokers; exists.
+        updates: folder in which the desired state is left for updates, and their reports are found.
         hands: what the composition handed in.
         clock: time.
         rng: for jitter.
@@ -74,6 +77,7 @@ class Uplink:
     Attributes:
         identity: as it is now; a renewal changes it.
         budget: bytes of the day, shared with whoever else uses the link.
+        updates: the desired state and reports of updates.
         counts: what was received and could not be used, by kind; and messages the inbox had no room for.
     """
 
@@ -85,6 +89,7 @@ class Uplink:
         outbox: Queue,
         watched: Queue,
         directory: Path,
+        updates: Path,
         hands: Hands,
         clock: Clock,
         rng: random.Random,
@@ -132,6 +137,15 @@ class Uplink:
             link=self._link,
             worker=CommandWorker(self._seen, hands, self.tell),
             clock=clock,
+        )
+        self.updates = UpdatesDesk(
+            device,
+            updates,
+            post=self._post,
+            letters=self._letters,
+            settings=settings,
+            tell=self.tell,
+            rng=rng,
         )
         self._line = Line(
             settings, BrokerMemory(directory / "brokers.json"), self._presence, self._from_session, rng
@@ -196,6 +210,7 @@ class Uplink:
             self._hands.turned(self.online)
         self._say_goodbye()
         self._watcher.stop()
+        self.updates.stop()
 
     def _tell_line(self) -> None:
         """Tell the composition how the line stands, where that is news."""
@@ -213,6 +228,7 @@ class Uplink:
             None if connect is None else max(connect, self._number_ns),
             self._courier.wake_ns(now),
             self._secretary.wake_ns(),
+            self.updates.wake_ns(spent=self._delivery.min_severity > 0),
         )
         times = [now + _LONGEST_WAIT_NS, *(part for part in parts if part is not None)]
         return max(0.0, (min(times) - now) / NS_PER_S)
@@ -246,6 +262,7 @@ class Uplink:
             self._end_session("no receipt for too long", now)
             return
         self._secretary.work(self._line.number, self.sentences(), now)
+        self.updates.work(now, spent=self._delivery.min_severity > 0)
 
     def sentences(self) -> tuple[str, ...]:
         """What is worse than it should be, for health; no content of events."""
@@ -258,7 +275,7 @@ class Uplink:
             found.append("the byte budget of the day is spent; only critical events are sent")
         if self._post.refused:
             found.append("the broker refused publications; see its permissions of this device")
-        troubles = (self.budget.trouble, self._seen.trouble, self._renewal.trouble)
+        troubles = (self.budget.trouble, self._seen.trouble, self._renewal.trouble, self.updates.trouble)
         return (*found, *(trouble for trouble in troubles if trouble is not None))
 
     # -- what arrives ------------------------------------------------------------------------------------------
@@ -277,6 +294,8 @@ class Uplink:
             self._secretary.answered(message, self._line.number, self.sentences(), now)
         elif isinstance(message, Renewed):
             self._renewed(message, now)
+        elif isinstance(message, FoundReports):
+            self.updates.found(message)
 
     def _handle_session(self, session: MqttSession, event: SessionEvent, now: int) -> None:
         if isinstance(event, Arrived):
@@ -285,6 +304,7 @@ class Uplink:
             self._post.acknowledged(event.mid, failed=event.failed)
             self._letters.acknowledged(event.mid)
             self._courier.acknowledged(event.mid, failed=event.failed)
+            self.updates.acknowledged(event.mid, now, failed=event.failed)
             if event.failed:
                 get_logger().warning("the broker refused a publication", why=event.text)
         elif isinstance(event, Connected):
@@ -306,6 +326,7 @@ class Uplink:
         self._courier.connected(self._limits.receive_maximum, self._limits.max_packet, now)
         birth = self._presence(self._line.number, PresenceState.ONLINE, "connected")
         self._secretary.connected(birth, now)
+        self.updates.connected()
         get_logger().info("connected", session=self._line.number)
 
     def _arrived(self, message: Arrived, now: int) -> None:
@@ -315,6 +336,8 @@ class Uplink:
             self.counts["unusable"] += 1
         elif topic.channel is Channel.COMMAND:
             self._secretary.command(message.payload, retained=message.retained)
+        elif topic.channel is Channel.DESIRED:
+            self.updates.desired(message.payload)
         elif topic.channel is Channel.RECEIPT and not message.retained:
             try:
                 receipt = Receipt.decode(message.payload)
@@ -339,6 +362,7 @@ class Uplink:
         self._post.disconnected()
         self._courier.disconnected()
         self._secretary.disconnected()
+        self.updates.disconnected()
 
     def _renewed(self, event: Renewed, now: int) -> None:
         identity = self._renewal.finished(event)

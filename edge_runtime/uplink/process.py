@@ -66,6 +66,7 @@ def run(
         outbox=outbox(),
         watched=outbox(),
         directory=directory,
+        updates=state.updates,
         hands=hands or Hands(),
         clock=clock,
         rng=rng,

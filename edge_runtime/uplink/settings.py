@@ -62,6 +62,8 @@ class UplinkSettings(BaseModel):
         retry_first_s, retry_cap_s, silence_s: of receipts, see `RetrySettings`.
         sync_retry_s: a sync that was not answered is repeated after so long, doubling to `sync_cap_s`; None
             takes the profile's (30 s, 300 s).
+        state_retry_first_s, state_retry_cap_s: a terminal state report that is not settled is sent again after so
+            long, doubling.
         health_period_s: between two health messages.
         report_period_s: how often outcomes and held items are looked at.
         outbox_pause_s: how long to leave an outbox alone that does not answer.
@@ -95,6 +97,8 @@ class UplinkSettings(BaseModel):
     silence_s: Seconds = 30.0
     sync_retry_s: Seconds = 5.0
     sync_cap_s: Seconds | None = None
+    state_retry_first_s: Seconds = 30.0
+    state_retry_cap_s: Seconds = 3600.0
     health_period_s: Seconds = 60.0
     report_period_s: Seconds = 2.0
     outbox_pause_s: Seconds = 1.0

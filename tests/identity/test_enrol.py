@@ -76,6 +76,36 @@ def loaded(state: StateDirectory) -> Identity:
     return identity
 
 
+def test_the_root_of_releases_is_there_before_the_identity(
+    fleet: FleetApi, url: str, state: StateDirectory, token: EnrolmentToken
+) -> None:
+    root = '{"signed":{"_type":"root"},"signatures":[]}'
+    fleet.application.services.enrolment.release_root = lambda: root
+    taken: list[tuple[str, bool]] = []
+
+    def fails(given: str) -> None:
+        taken.append((given, Identity.load(state) is None))
+        raise IdentityError("the disk is full")
+
+    with pytest.raises(IdentityError, match="the disk is full"):
+        enrol(url, token, state, device="dev-1", take_root=fails)
+    assert Identity.load(state) is None
+    answer = enrol(url, token, state, device="dev-1", take_root=lambda given: taken.append((given, False)))
+    assert answer.release_root == root  # asked again with the same key, answered the same
+    assert taken == [(root, True), (root, False)]
+    assert loaded(state).device == "dev-1"
+    renew(loaded(state))
+    assert len(taken) == 2
+
+
+def test_a_fleet_without_keys_for_releases_hands_out_no_root(
+    url: str, state: StateDirectory, token: EnrolmentToken
+) -> None:
+    taken: list[str] = []
+    assert enrol(url, token, state, take_root=taken.append).release_root is None
+    assert taken == []
+
+
 def test_a_device_enrols_and_its_certificate_opens_the_server(
     fleet: FleetApi, url: str, state: StateDirectory, token: EnrolmentToken
 ) -> None:
@@ -96,6 +126,7 @@ def test_a_device_enrols_and_its_certificate_opens_the_server(
         "guard",
         "run",
         "evidence",
+        "updates",
     }
     assert {path.name for path in enrolment_folder(state).iterdir()} == {"lock"}
     certificate = x509.load_pem_x509_certificate(identity.certificate_path.read_bytes())

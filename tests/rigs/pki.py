@@ -81,6 +81,10 @@ class Pki:
         """A server's certificate for `name`, localhost and 127.0.0.1."""
         return self._issue(name, server=True, starts=_now() - _DAY, ends=_now() + 10 * _DAY)
 
+    def stale_server(self, name: str = "localhost") -> Credentials:
+        """A server certificate that ran out an hour ago: what every certificate is to a clock far ahead."""
+        return self._issue(name, server=True, starts=_now() - 3 * _DAY, ends=_now() - _DAY / 24)
+
     def device(self, name: str) -> Credentials:
         """A new client certificate, CN=<name>, OU=<its serial>."""
         return self._issue(name, server=False, starts=_now() - _DAY, ends=_now() + 10 * _DAY)

@@ -33,6 +33,7 @@ QUICK: dict[str, Any] = {
     "outbox_pause_s": 0.1,
     "retry_first_s": 0.25,
     "silence_s": 4.0,
+    "state_retry_first_s": 0.5,
     "connect_timeout_s": 3.0,
 }
 """Waits for a machine that nobody shares."""
@@ -103,6 +104,7 @@ class ThreadedUplink:
             outbox=self.outbox,
             watched=self.outbox,
             directory=directory,
+            updates=self.state.updates,
             hands=hands or Hands(),
             clock=self.clock,
             rng=random.Random(1),

@@ -2,9 +2,11 @@
 
     python -m tests.rigs.wire_records    writes tests/protocol/golden anew
 
-The bytes of a released version never change; a new minor version gets a folder of its own.
+What is signed has golden bytes too: a signature is over the bytes, so that another spelling would void it. The
+bytes of a released version never change; a new minor version gets a folder of its own.
 """
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,9 @@ from edge_runtime.protocol.operation import (
     HeldList,
     LinkSignals,
 )
+from edge_runtime.protocol.release import Bundle, ReleaseTerms, SignedRecord, canonical
+from edge_runtime.protocol.update import ASSIGNMENT_TYPE, REPORT_TYPE, Assignment, StateReport
+from edge_runtime.protocol.update_wire import Desired, StateReports
 
 GOLDEN = Path(__file__).resolve().parent.parent / "protocol" / "golden"
 
@@ -105,7 +110,121 @@ DECISION = DecisionReceipt.model_validate(
 
 LEDGER = Ledger(accepted=10, queued=3, delivered=2, expired=1, evicted=1, rejected=2, lost=1)
 
+SALT = "00112233445566778899aabbccddeeff"
+PACKAGE = "sha256:" + "34" * 32
+RUNNING: dict[str, Any] = {"sha256": SHA, "counter": 41, "package": PACKAGE}
+FACTS: dict[str, Any] = {
+    "hardware": ("nvidia,p3768-0000+p3767-0005", "dock-cam", "generic"),
+    "architecture": "aarch64",
+    "compute_capability": "8.7",
+    "l4t": "36.4.0",
+    "tensorrt": "10.3.0",
+    "runtime": "0.3.0",
+    "memory_mb": 7_620,
+}
+
+SIGNED: dict[str, SignedRecord] = {
+    "bundle_json": Bundle.model_validate(
+        {
+            "kind": "model",
+            "name": "yolox-dock",
+            "files": (
+                {"path": "CARD.md", "sha256": "56" * 32, "bytes": 900},
+                {"path": "golden/expected.npz", "sha256": "78" * 32, "bytes": 40_960},
+                {"path": "manifest.json", "sha256": SHA, "bytes": 2_048},
+            ),
+        }
+    ),
+    "terms": ReleaseTerms.model_validate(
+        {
+            "kind": "model",
+            "name": "yolox-dock",
+            "counter": 42,
+            "package": PACKAGE,
+            "labels": ("person", "forklift"),
+            "relabels": True,
+            "licence": "Apache-2.0",
+            "total_bytes": 43_908,
+            "fit": {
+                "hardware": ("dock-cam",),
+                "architectures": ("aarch64",),
+                "compute_capabilities": ("8.7",),
+                "l4t": {"at_least": "36.3", "below": "37"},
+                "tensorrt": {"at_least": "10.0", "below": "11"},
+                "runtime": {"at_least": "0.3", "below": "1"},
+                "memory_mb": 4_096,
+            },
+            "rollback_to": (SHA,),
+            "salt": SALT,
+            "openings": (
+                {"basis_points": 200, "not_before_ms": 1_772_356_200_000},
+                {"basis_points": 10_000, "not_before_ms": 1_772_442_600_000},
+            ),
+            "probation": {"max_latency_ms": 40.5},
+            "trackers": "continue",
+            "accepts_drop": "fewer classes",
+            "notes": "night shifts",
+        }
+    ),
+    "assignment": Assignment.model_validate(
+        {
+            "device": DEVICE,
+            "key_sha256": "9a" * 32,
+            "seq": 17,
+            "slot": "m",
+            "action": "install",
+            "rollout": "ro-7",
+            "stage": 2,
+            "target": "models/yolox-dock/42/bundle.json",
+            "length": 611,
+            "sha256": SHA,
+            "root_version": 3,
+            "snapshot_version": 12,
+            "issued_ms": 1_772_356_200_000,
+            "expires_ms": 1_772_961_000_000,
+            "nonce": "0f" * 16,
+            "values": {"threshold": 0.5, "zone": "dock-3", "night": True, "limit": 4},
+        }
+    ),
+    "state_report": StateReport.model_validate(
+        {
+            "device": DEVICE,
+            "boot_id": AT["boot_id"],
+            "report_no": 230,
+            "seq": 17,
+            "slot": "m",
+            "state": "reverted",
+            "terminal": True,
+            "code": "probation-latency",
+            "text": "the 95th percentile was 61 ms, 24 ms before",
+            "left": "reverted",
+            "rollout": "ro-7",
+            "running": RUNNING,
+            "previous": {**RUNNING, "counter": 42},
+            "facts": FACTS,
+            "done_bytes": 43_908,
+            "of_bytes": 43_908,
+            "time_floor_ms": 1_772_356_100_000,
+            "at_ms": 1_772_356_200_125,
+            "clock_synced": True,
+            "nonce": "f0" * 16,
+        }
+    ),
+}
+
+
+def _sealed(name: str, kind: str) -> bytes:
+    """An envelope as `protocol.envelope.seal` spells it, with a signature that is none: a real one is random."""
+    payload = base64.b64encode(SIGNED[name].canonical_bytes()).decode()
+    signature = {"keyid": "bc" * 32, "sig": base64.b64encode(b"signature").decode()}
+    return canonical({"payload": payload, "payloadType": kind, "signatures": [signature]})
+
+
 RECORDS: dict[str, WireRecord] = {
+    "desired": Desired(
+        device=DEVICE, assignments=(_sealed("assignment", ASSIGNMENT_TYPE),), settled=(15, 16)
+    ),
+    "state_reports": StateReports(device=DEVICE, reports=(_sealed("state_report", REPORT_TYPE),)),
     "evidence_grant": GRANT,
     "decision_receipt": DECISION,
     "approved_event": ApprovedEvent(event=EVENT, decision=DECISION),
@@ -201,7 +320,19 @@ def golden_file(name: str) -> Path:
     return GOLDEN / f"{name}.v1.msgpack"
 
 
+def signed_bytes(record: SignedRecord) -> bytes:
+    """What a signature is over: terms stand in TUF metadata, whose JSON knows no fractions."""
+    return canonical(record.custom()) if isinstance(record, ReleaseTerms) else record.canonical_bytes()
+
+
+def signed_file(name: str) -> Path:
+    """Where the bytes of one signed record lie."""
+    return GOLDEN / f"{name}.v1.json"
+
+
 if __name__ == "__main__":
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for name, record in RECORDS.items():
         golden_file(name).write_bytes(record.encode(compress=False))
+    for name, signed in SIGNED.items():
+        signed_file(name).write_bytes(signed_bytes(signed))

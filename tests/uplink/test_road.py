@@ -214,7 +214,10 @@ def test_garbage_on_every_topic_is_counted_and_costs_nothing(
     peer.send(name, Channel.RECEIPT, b"old", retain=True)
     device.put(submissions(20))
     assert settled(device)
-    assert wait_until(lambda: sum(device.uplink.counts.values()) >= 13)
+    counts, refused = device.uplink.counts, device.uplink.updates.refused
+    assert wait_until(lambda: sum(counts.values()) + sum(refused.values()) >= 13)
+    assert sum(refused.values()) == len(garbage)
+    assert not (device.state.updates / "desired").exists()
     assert device.uplink.counts["receipt_malformed"] >= 3
     peer.send(name, Channel.RECEIPT, b"", retain=True)
 

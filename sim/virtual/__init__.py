@@ -1,0 +1,1 @@
+"""A fleet in one process: state machines, trust and reports are the real ones, and only the bodies are not."""
