@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 EXIT_NOT_RUNNING, EXIT_TAKEN_BACK, EXIT_INCONSISTENT = 1, 3, 4
 
-_SHOWN = 12
-"""Characters of a digest that people compare."""
+_SHOWN, _FINGERPRINT = 12, 32
+"""Characters of a digest that people look at, and of the one that they compare: as many as `fleet keys` shows."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -97,7 +97,9 @@ def unlock(name: Name, state: State = None) -> int:
 
 @app.command()
 def trust(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The fleet's root.json; compare its digest.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The fleet's root.json; compare its fingerprint.")
+    ],
     state: State = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Take the place of another root: what it trusted is forgotten.")
@@ -107,7 +109,8 @@ def trust(
     """Give this device the fleet's root: the one file that it cannot verify by another.
 
     Enrolment does it; this is for a device that was enrolled before its fleet signed releases, or whose root has to
-    be another. Compare the digest with the one that `fleet keys` shows where the root was made.
+    be another. `fleet keys export --root FILE` writes it. Compare the fingerprint with the one that
+    `fleet keys inspect` shows where the root was made.
     """
     from edge_runtime.cli.report import write_json
     from edge_runtime.errors import ConfigError
@@ -123,11 +126,10 @@ def trust(
         sys.stderr.write("error: this device trusts another root; --replace takes its place\n")
         return 1
     if as_json:
-        write_json({"version": found.version, "sha256": found.sha256, "threshold": found.threshold})
+        write_json({"version": found.version, "fingerprint": found.fingerprint, "threshold": found.threshold})
         return 0
     typer.echo(
-        f"trusted: root version {found.version}\n"
-        f"  sha256     {found.sha256}\n"
+        f"trusted: root {found.version}, fingerprint {found.fingerprint[:_FINGERPRINT]}\n"
         f"  signed by  {found.threshold} of {found.keys} keys"
     )
     return 0

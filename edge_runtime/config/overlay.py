@@ -244,8 +244,9 @@ def _value(match: re.Match[str], at: Location, values: Values, found: list[Findi
     if value is None:
         found.append((at, f"this device was assigned no value {name[1]}"))
         return ""
-    if isinstance(value, str) and "${" in value:
-        found.append((at, f"the value {name[1]} of this device holds a reference, which it may not"))
+    if isinstance(value, str) and "$" in value:
+        # a single `$` as well: the value beside it may begin with `{`, and together they would be a reference
+        found.append((at, f"the value {name[1]} of this device holds a $, which it may not"))
         return ""
     return value
 

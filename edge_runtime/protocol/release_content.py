@@ -4,6 +4,7 @@ The same check runs where a release is packed, where it is published and where a
 of them may be the only honest one. It is pure but for reading the stream that it is given.
 """
 
+import ast
 import re
 import stat
 import zipfile
@@ -97,7 +98,8 @@ _MAGIC: Final = (
 )
 _ZIP: Final = b"PK\x03\x04"
 _NUMPY: Final = b"\x93NUMPY"
-_OBJECTS: Final = re.compile(rb"'[|<>=]?O\d*'")
+_NUMBERS: Final = re.compile(r"[|<>=]?[?biufcmMSUV]\d*(\[\d*[A-Za-z]+\])?")
+_FIELDS: Final = frozenset(["descr", "fortran_order", "shape"])
 _MOST_ARRAYS: Final = 256
 
 
@@ -173,9 +175,38 @@ def _by_bytes(path: str, head: bytes) -> str | None:
 
 
 def _numpy(head: bytes) -> str | None:
-    if head.startswith(_NUMPY) and _OBJECTS.search(head):
-        return "an array of Python objects, a pickle"
-    return None
+    """Whether an array is one of plain numbers, by what its header says and not by how that is written."""
+    if not head.startswith(_NUMPY):
+        return None
+    size = {1: 2, 2: 4, 3: 4}.get(head[6] if len(head) > 7 else 0)
+    if size is None:
+        return "an array in a format that is not known here"
+    begin = 8 + size
+    end = begin + int.from_bytes(head[8:begin], "little")
+    if end > len(head):
+        return f"an array whose header is cut short or longer than {HEAD_BYTES} bytes"
+    try:
+        header = ast.literal_eval(head[begin:end].decode("utf-8" if head[6] == 3 else "latin-1").strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return "an array whose header cannot be read"
+    if not isinstance(header, dict) or header.keys() != _FIELDS:
+        return "an array whose header cannot be read"
+    return (
+        None
+        if _is_plain(header["descr"])
+        else "an array of Python objects, a pickle, or of what is not known here"
+    )
+
+
+def _is_plain(descr: object) -> bool:
+    """Whether a NumPy type is of numbers, texts and dates alone: a name, or a list of named fields of such."""
+    if isinstance(descr, str):
+        return _NUMBERS.fullmatch(descr) is not None
+    if isinstance(descr, tuple):  # of one kind and a shape
+        return len(descr) == 2 and _is_plain(descr[0])
+    if not isinstance(descr, list) or not descr:
+        return False
+    return all(isinstance(field, tuple) and len(field) in (2, 3) and _is_plain(field[1]) for field in descr)
 
 
 def _arrays(stream: BinaryIO) -> str | None:

@@ -165,7 +165,7 @@ def next_act(view: Mapping[str, Any]) -> str:
         return f"an approval to {act}, by another than {view['author']}: fleet rollout approve {name}"
     return {
         "ready": f"fleet rollout start {name}",
-        "paused": f"fleet rollout resume {name}, or halt, or rollback",
+        "paused": f"fleet rollout resume {name}, or halt, or cancel",
         "halted": f"fleet rollout rollback {name}, or cancel",
     }.get(view["state"], "")
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from edge_runtime.clock import Clock
@@ -13,6 +12,7 @@ from edge_runtime.errors import ConfigError
 from edge_runtime.protocol.release import BUCKETS, Fit, Opening, ProbationTerms, ShadowTerms, TrackerRule
 from fleet_server.cli.values import instant_ms
 from fleet_server.releases.drafting import EVERYBODY
+from fleet_server.releases.yaml_text import NoYaml, read_yaml
 
 _OPENING = re.compile(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,2})?)%(?:@(?P<when>\S+))?")
 _MAX_FILE_BYTES = 64 * 1024
@@ -39,7 +39,7 @@ def read_terms(path: Path | None) -> TermsFile:
         return TermsFile()
     try:
         with path.open("rb") as stream:
-            found = yaml.safe_load(stream.read(_MAX_FILE_BYTES).decode())
+            found = read_yaml(stream.read(_MAX_FILE_BYTES))
         # as JSON: lists are tuples there, and words are what the records call them
         return TermsFile.model_validate(found or {})
     except OSError as error:
@@ -48,8 +48,8 @@ def read_terms(path: Path | None) -> TermsFile:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"--terms {path}: {where}: {first['msg']}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        raise ConfigError(f"--terms {path} is no YAML") from None
+    except NoYaml as error:
+        raise ConfigError(f"--terms {path}: {error}") from None
 
 
 def openings_of(texts: Sequence[str], clock: Clock) -> tuple[Opening, ...]:

@@ -5,6 +5,7 @@ that is killed between signing and writing signs it again. Nothing that was not 
 """
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,10 @@ RENEW_BEFORE_MS = 2 * 86_400_000
 AT_ONCE = 2000
 """Signatures of one batch: a third of a second of one core."""
 
-_NO_KEY_MS = 60_000
+_LATER_MS = 60_000
+"""What cannot be signed now is tried again after this."""
+
+_log = logging.getLogger("fleet_server.director")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,12 @@ class Director:
     ) -> None:
         self._store, self._signing = store, signing
         self._life_ms, self._renew_before_ms, self._at_once = life_ms, renew_before_ms, at_once
+        self._unsignable: set[tuple[str, int]] = set()
 
     def sign_due(self, now_ms: int) -> int:
         """Sign one batch of what is due, and write down what its devices should see; how many that were.
+
+        What has no key yet, or cannot be put into an envelope, is tried again a minute later and stops no other.
 
         Raises:
             ReleaseRefused: nothing is published, or this server has not the director's key.
@@ -74,13 +81,14 @@ class Director:
                 return 0
             keys = newest_keys(connection, sorted({row.device for row in rows}))
             signing = self._signing(connection)
-        signed = [self._sign(row, keys[row.device], signing, now_ms) for row in rows if row.device in keys]
-        keyless = [(now_ms + _NO_KEY_MS, row.device, row.seq) for row in rows if row.device not in keys]
+        tried = [(row, self._try_sign(row, keys.get(row.device), signing, now_ms)) for row in rows]
+        signed = [one for _, one in tried if one is not None]
+        later = [(now_ms + _LATER_MS, row.device, row.seq) for row, one in tried if one is None]
         with self._store.engine.begin() as connection:
             take_turn(connection, ROLLOUT_LOCK)
             self._write(connection, signed, now_ms)
-            if keyless:
-                run_many(connection, _POSTPONE, keyless)
+            if later:
+                run_many(connection, _POSTPONE, later)
         return len(signed)
 
     def have_other_keys_signed(self, limit: int = 10_000) -> int:
@@ -92,6 +100,18 @@ class Director:
                 take_turn(connection, ROLLOUT_LOCK)
                 run_many(connection, _MAKE_DUE, rows)
         return len(rows)
+
+    def _try_sign(self, row: Any, key_sha256: str | None, signing: Signing, now_ms: int) -> _Signed | None:
+        """None where the device has no key, or where this one cannot be signed, which is said once."""
+        if key_sha256 is None:
+            return None
+        try:
+            return self._sign(row, key_sha256, signing, now_ms)
+        except ValueError as error:  # what is in the row fits no assignment, or no envelope
+            if (row.device, row.seq) not in self._unsignable:
+                self._unsignable.add((row.device, row.seq))
+                _log.error("assignment %d of %s cannot be signed: %s", row.seq, row.device, error)
+            return None
 
     def _sign(self, row: Any, key_sha256: str, signing: Signing, now_ms: int) -> _Signed:
         expires_ms = now_ms + self._life_ms

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from edge_runtime.errors import PackageError
 from edge_runtime.packages import ModelManifest, open_package
 from edge_runtime.protocol.release import Bundle, ReleaseKind, ReleaseTerms
@@ -22,6 +20,7 @@ from fleet_server.releases.package_check import PackageChecks
 from fleet_server.releases.packing import CONFIGURATION_FILES, parse_bundle
 from fleet_server.releases.problems import ReleaseRefused
 from fleet_server.releases.repository import Trusted
+from fleet_server.releases.yaml_text import NoYaml, read_yaml
 
 PATIENCE_S = 5.0
 """A request waits so long for a look into the files; gigabytes take longer, and it is asked again."""
@@ -193,8 +192,8 @@ def _require_configuration(folder: Path, bundle: Bundle) -> None:
         if len(data) > _MAX_TEXT_BYTES:
             raise ReleaseRefused("configuration", f"{name} is longer than {_MAX_TEXT_BYTES} bytes")
         try:
-            found = yaml.safe_load(data.decode())
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-            raise ReleaseRefused("configuration", f"{name} cannot be read") from None
+            found = read_yaml(data)
+        except NoYaml as error:
+            raise ReleaseRefused("configuration", f"{name} cannot be read: {error}") from None
         if not isinstance(found, dict | list) or (name == "overlay.yaml" and not isinstance(found, dict)):
             raise ReleaseRefused("configuration", f"{name} is no mapping")

@@ -150,13 +150,17 @@ def _hear(books: DeviceBooks, report: StateReport, facts: str) -> None:
 def _about_assignment(books: DeviceBooks, report: StateReport) -> None:
     assignment = books.assignments.get(report.seq)
     if assignment is None:
-        if report.terminal:
+        # a number that is still to come is not taken by a report of it
+        if report.terminal and report.seq <= books.known.seq:
             books.assignments[report.seq] = _unknown(report)
         return
     if report.terminal and assignment.terminal_no is not None:
         assignment.settled = assignment.again = assignment.changed = True
         return
-    if report.state is None or assignment.terminal_no is not None or report.report_no <= assignment.report_no:
+    if report.state is None or assignment.terminal_no is not None:
+        return
+    # its end counts whatever its number: a device that lost its journal counts its reports from 1 again
+    if not report.terminal and report.report_no <= assignment.report_no:
         return
     before = assignment.state
     _keep(assignment, report)

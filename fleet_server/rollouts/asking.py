@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from fleet_server.releases.catalog import PublishedRelease
-from fleet_server.rollouts.loaded import HOLD, INSTALL, ROLLBACK, Loaded
+from fleet_server.rollouts.loaded import HOLD, INSTALL, ROLLBACK, Loaded, is_revoked
 from fleet_server.rollouts.records import Values
 from fleet_server.rollouts.states import WORKING, MemberState, RolloutState
 from fleet_server.storage.writing import run, run_many
@@ -51,6 +51,8 @@ class Ask:
 def offer(connection: Connection, rollout: Loaded, opened: int, limit: int, now_ms: int) -> int:
     """Ask so many devices of the open stages that are there and were not asked; how many it found.
 
+    A device that another rollout has by now is not asked, and nobody is asked to take a release that was revoked.
+
     Args:
         connection: of a transaction that has the turn of rollouts.
         rollout: running, or completed and still converging.
@@ -58,17 +60,14 @@ def offer(connection: Connection, rollout: Loaded, opened: int, limit: int, now_
         limit: devices at most.
         now_ms: milliseconds since 1970.
     """
-    free = _FREE if rollout.state is RolloutState.COMPLETED else ""
     bucket = rollout.terms.opened_basis_points(now_ms)
-    rows = list(
-        run(connection, _CANDIDATES.format(free), rollout.slot, rollout.number, opened, bucket, limit)
-    )
-    if not rows:
+    rows = list(run(connection, _CANDIDATES, rollout.slot, rollout.number, opened, bucket, limit))
+    if not rows or is_revoked(connection, rollout.sha256):
         return 0
     asks = [
         Ask(
             row.device,
-            row.top + 1,
+            _next(row),
             row.stage,
             row.round,
             INSTALL,
@@ -80,20 +79,20 @@ def offer(connection: Connection, rollout: Loaded, opened: int, limit: int, now_
         for row in rows
     ]
     _write(connection, rollout, asks, now_ms)
+    claims = rollout.state is not RolloutState.COMPLETED  # one that is over reserves nobody
     run_many(
         connection,
         _ASKED,
-        [(row.top + 1, now_ms, row.sha256, row.counter, rollout.number, row.device) for row in rows],
+        [(_next(row), now_ms, row.sha256, row.counter, claims, rollout.number, row.device) for row in rows],
     )
     return len(asks)
 
 
 def has_candidates(connection: Connection, rollout: Loaded, opened: int, now_ms: int) -> bool:
     """Whether `offer` would find anybody."""
-    free = _FREE if rollout.state is RolloutState.COMPLETED else ""
     bucket = rollout.terms.opened_basis_points(now_ms)
-    query = _CANDIDATES.format(free)
-    return run(connection, query, rollout.slot, rollout.number, opened, bucket, 1).first() is not None
+    first = run(connection, _CANDIDATES, rollout.slot, rollout.number, opened, bucket, 1).first()
+    return first is not None and not is_revoked(connection, rollout.sha256)
 
 
 def take_back(connection: Connection, rollout: Loaded, now_ms: int) -> int:
@@ -111,16 +110,22 @@ def take_back(connection: Connection, rollout: Loaded, now_ms: int) -> int:
 
 
 def send_back(connection: Connection, rollout: Loaded, find: FindRelease, limit: int, now_ms: int) -> int:
-    """Ask devices that took the release, or may have, for what they ran before; how many were looked at."""
+    """Ask devices that took the release, or may have, for what they ran before; how many were looked at.
+
+    Those that have been asked something newer since, or that another rollout has by now, are its business: they
+    are superseded here, and nothing is asked of them.
+    """
+    run(connection, _PASSED_ON, now_ms, rollout.number)
     rows = list(run(connection, _TAKEN, rollout.number, limit))
     asks: list[Ask] = []
     changes: list[tuple[Any, ...]] = []
     for row in rows:
         reason, before = _way_back(rollout, row.before_sha256, find)
         if before is not None:
-            found = (before.target, before.length, before.sha256)
-            asks.append(Ask(row.device, row.top + 1, row.stage, row.round, ROLLBACK, *found))
-            changes.append((ROLLBACK, MemberState.ASSIGNED.value, None, row.top + 1))
+            # a configuration goes back with what this device was told then: without, it would be refused
+            found = (before.target, before.length, before.sha256, row.values_before)
+            asks.append(Ask(row.device, _next(row), row.stage, row.round, ROLLBACK, *found))
+            changes.append((ROLLBACK, MemberState.ASSIGNED.value, None, _next(row)))
             continue
         runs = row.runs == rollout.sha256
         if not runs and not row.held and row.seq == row.slot_seq:
@@ -145,8 +150,13 @@ def _way_back(rollout: Loaded, before: str | None, find: FindRelease) -> tuple[s
     return ("", found) if found is not None and not found.revoked else (RELEASE_GONE, None)
 
 
+def _next(row: Any) -> int:
+    """The number of what a device is asked now. None is given twice, whatever the device spoke of before."""
+    return max(int(row.top), int(row.highest or 0)) + 1
+
+
 def _hold(row: Any) -> Ask:
-    return Ask(row.device, row.top + 1, row.stage, row.round, HOLD)
+    return Ask(row.device, _next(row), row.stage, row.round, HOLD)
 
 
 def _values(all_devices: Values, own: str | None) -> str | None:
@@ -165,27 +175,36 @@ def _write(connection: Connection, rollout: Loaded, asks: Sequence[Ask], now_ms:
         rows.append((ask.device, ask.seq, *where, *release, now_ms, now_ms))
     key = [(ask.device, rollout.slot) for ask in asks]
     run_many(connection, _OLDER, key)
-    run_many(connection, _OTHERS, [(now_ms, device, slot, rollout.number) for device, slot in key])
+    # what takes an offer back takes no device from another rollout that means to ask it later
+    taken = [(now_ms, ask.device, rollout.slot, rollout.number) for ask in asks if ask.action != HOLD]
+    if taken:
+        run_many(connection, _OTHERS, taken)
     run_many(connection, _NEW, rows)
     run_many(connection, _COUNT, [(ask.seq, ask.device) for ask in asks])
     run_many(connection, _SLOT, [(ask.seq, ask.device, rollout.slot) for ask in asks])
 
 
-_CANDIDATES = (
-    "SELECT m.device, m.stage, m.round, m.device_values, u.seq AS top, s.sha256, s.counter "
-    "FROM rollout_members m "
-    "JOIN presence p ON p.device = m.device AND p.state = 'online' "
-    "JOIN device_updates u ON u.device = m.device "
-    "JOIN device_slots s ON s.device = m.device AND s.slot = ? "
-    "WHERE m.rollout = ? AND m.state = 'pending' AND m.stage < ? AND m.bucket < ? {} "
-    "ORDER BY m.stage, m.since_ms LIMIT ?"
+_HIGHEST = "(SELECT max(n.seq) FROM assignments n WHERE n.device = m.device) AS highest"
+_VALUES_BEFORE = (
+    "(SELECT b.device_values FROM assignments b WHERE b.device = m.device AND b.slot = m.slot "
+    "AND b.sha256 = m.before_sha256 AND b.state = 'healthy' ORDER BY b.seq DESC LIMIT 1) AS values_before"
 )
 _FREE = (
     "AND NOT EXISTS (SELECT 1 FROM rollout_members o WHERE o.device = m.device AND o.slot = m.slot "
     "AND o.live AND o.rollout <> m.rollout)"
 )
+_CANDIDATES = (
+    f"SELECT m.device, m.stage, m.round, m.device_values, u.seq AS top, {_HIGHEST}, s.sha256, s.counter "  # noqa: S608
+    "FROM rollout_members m "
+    "JOIN presence p ON p.device = m.device AND p.state = 'online' "
+    "JOIN device_updates u ON u.device = m.device "
+    "JOIN device_slots s ON s.device = m.device AND s.slot = ? "
+    "WHERE m.rollout = ? AND m.state = 'pending' AND m.stage < ? AND m.bucket < ? "
+    f"{_FREE} "
+    "ORDER BY m.stage, m.since_ms LIMIT ?"
+)
 _OFFERED = (
-    "SELECT m.device, m.stage, m.round, m.seq, u.seq AS top, s.seq AS slot_seq, a.issued_ms "  # noqa: S608
+    f"SELECT m.device, m.stage, m.round, m.seq, u.seq AS top, {_HIGHEST}, s.seq AS slot_seq, a.issued_ms "  # noqa: S608
     "FROM rollout_members m "
     "JOIN device_updates u ON u.device = m.device "
     "JOIN device_slots s ON s.device = m.device AND s.slot = m.slot "
@@ -193,7 +212,8 @@ _OFFERED = (
     f"WHERE m.rollout = ? AND m.action = 'install' AND m.state IN ({_WORKING})"
 )
 _TAKEN = (
-    "SELECT m.device, m.stage, m.round, m.seq, m.before_sha256, u.seq AS top, s.seq AS slot_seq, "
+    f"SELECT m.device, m.stage, m.round, m.seq, m.before_sha256, u.seq AS top, {_HIGHEST}, "  # noqa: S608
+    f"s.seq AS slot_seq, {_VALUES_BEFORE}, "
     "s.sha256 AS runs, EXISTS (SELECT 1 FROM assignments h WHERE h.rollout = m.rollout "
     "AND h.device = m.device AND h.action = 'hold' AND h.round = m.round) AS held "
     "FROM rollout_members m "
@@ -202,6 +222,16 @@ _TAKEN = (
     "WHERE m.rollout = ? AND m.action = 'install' AND m.seq IS NOT NULL "
     "AND m.state NOT IN ('pending', 'refused', 'reverted', 'superseded', 'decommissioned') "
     "ORDER BY m.stage, m.device LIMIT ?"
+)
+_PASSED_ON = (
+    "UPDATE rollout_members SET installed = state, installed_code = code, state = 'superseded', since_ms = ? "
+    "WHERE rollout = ? AND action = 'install' AND seq IS NOT NULL "
+    "AND state NOT IN ('pending', 'refused', 'reverted', 'superseded', 'decommissioned') "
+    "AND (NOT EXISTS (SELECT 1 FROM device_slots s JOIN assignments n ON n.device = s.device AND n.seq = s.seq "
+    "WHERE s.device = rollout_members.device AND s.slot = rollout_members.slot "
+    "AND n.rollout = rollout_members.rollout) "
+    "OR EXISTS (SELECT 1 FROM rollout_members o WHERE o.device = rollout_members.device "
+    "AND o.slot = rollout_members.slot AND o.live AND o.rollout <> rollout_members.rollout))"
 )
 _OLDER = "UPDATE assignments SET live = FALSE WHERE device = ? AND slot = ? AND live"
 _OTHERS = (
@@ -217,7 +247,7 @@ _COUNT = "UPDATE device_updates SET seq = ? WHERE device = ?"
 _SLOT = "UPDATE device_slots SET seq = ? WHERE device = ? AND slot = ?"
 _ASKED = (
     "UPDATE rollout_members SET state = 'assigned', seq = ?, since_ms = ?, before_sha256 = ?, "
-    "before_counter = ? WHERE rollout = ? AND device = ?"
+    "before_counter = ?, live = CASE WHEN ? THEN TRUE ELSE live END WHERE rollout = ? AND device = ?"
 )
 _DROP = (
     "UPDATE assignments SET live = FALSE, state = 'withdrawn', changed_ms = ? WHERE device = ? AND seq = ?"

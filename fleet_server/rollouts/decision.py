@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edge_runtime.protocol.release import ReleaseTerms
 from fleet_server.rollouts.records import OnFail, RolloutPlan, StageVerdict, Verdict
-from fleet_server.rollouts.states import ReasonCode, RolloutState, StageState
+from fleet_server.rollouts.states import WORKING, ReasonCode, RolloutState, StageState
 from fleet_server.rollouts.verdict import StageCounts, fails, holds, judge
 from fleet_server.rollouts.windows import is_open, next_opening, open_ms
 
@@ -80,9 +80,11 @@ def decide(facts: RolloutFacts, now_ms: int) -> Decision:
     """
     if facts.state not in _WATCHED:
         return Decision()
-    if facts.revoked and facts.state is not RolloutState.COMPLETED:
+    if facts.revoked and (facts.state is not RolloutState.COMPLETED or _is_at_work(facts)):
         text = f"the release {facts.plan.release} {facts.plan.counter} was revoked"
-        return Decision(turn=Turn(RolloutState.HALTED, ReasonCode.RELEASE_REVOKED, text))
+        # one that is completed opens again, and is halted at the next look: its offers are taken back then
+        state = RolloutState.HALTED if facts.state.may_become(RolloutState.HALTED) else RolloutState.PAUSED
+        return Decision(turn=Turn(state, ReasonCode.RELEASE_REVOKED, text))
     looks = [_look(facts, number, now_ms) for number in range(len(facts.stages))]
     changes = [change for change in looks if change is not None]
     after = [
@@ -93,6 +95,11 @@ def decide(facts: RolloutFacts, now_ms: int) -> Decision:
         opening = _opening(facts, after, now_ms)
         changes += [] if opening is None else [opening]
     return Decision(tuple(changes), turn)
+
+
+def _is_at_work(facts: RolloutFacts) -> bool:
+    """Whether devices are asked and not done: a rollout completes without waiting for all of them."""
+    return any(stage.counts.of(*WORKING) for stage in facts.stages)
 
 
 def opens_at(terms: ReleaseTerms, plan: RolloutPlan, stage: int, now_ms: int) -> int | None:

@@ -33,6 +33,7 @@ from fleet_server.rollouts.loaded import (
 )
 from fleet_server.rollouts.pacing import allowance
 from fleet_server.rollouts.records import StepReport
+from fleet_server.rollouts.reports import drop_stale_facts, has_stale_facts
 from fleet_server.rollouts.states import WORKING, MemberState, ReasonCode, RolloutState
 from fleet_server.rollouts.sweeps import has_work, sweep_out, sweeps
 from fleet_server.rollouts.turns import ENGINE, change_stage, turn, withdraw_live
@@ -45,8 +46,10 @@ AT_ONCE = 2000
 
 _log = logging.getLogger("fleet_server.rollouts")
 _HOUR_MS = 3_600_000
-_RECENT_MS = 8 * 86_400_000
+_RECENT_MS = 17 * 86_400_000
+"""Longer than a device waits at most: what it is asked has an end, or its deadline is over."""
 JOIN_EVERY_MS = 30_000
+TIDY_EVERY_MS = 600_000
 _DECIDES = frozenset({RolloutState.RUNNING, RolloutState.PAUSED, RolloutState.COMPLETED})
 
 
@@ -71,6 +74,7 @@ class Engine:
     def __init__(self, store: Store, audit: RecordAct, *, at_once: int = AT_ONCE) -> None:
         self._store, self._audit, self._at_once = store, audit, at_once
         self._joined_ms: int | None = None
+        self._tidied_ms: int | None = None
         self._failing: set[int] = set()
 
     def step(self, now_ms: int) -> StepReport:
@@ -87,6 +91,7 @@ class Engine:
             self._try_look(rollout, work, joins=has_joins, now_ms=now_ms)
         if joins:
             self._joined_ms = now_ms
+        self._tidy(now_ms)
         return StepReport(acts=tuple(work.acts), offered=work.offered, joined=work.joined)
 
     def _try_look(self, seen: Loaded, work: _Work, *, joins: bool, now_ms: int) -> None:
@@ -101,6 +106,18 @@ class Engine:
                 self._failing.add(seen.number)
                 work.acts.append(f"{seen.id} cannot go on: {type(error).__name__}")
                 _log.error("rollout %s cannot go on", seen.id, exc_info=error)
+
+    def _tidy(self, now_ms: int) -> None:
+        """Now and then, forget what no device says of itself any more."""
+        if self._tidied_ms is not None and 0 <= now_ms - self._tidied_ms < TIDY_EVERY_MS:
+            return
+        with self._store.read() as session:
+            stale = has_stale_facts(session.connection())
+        if stale:
+            with self._store.write() as session:
+                take_turn(session.connection(), ROLLOUT_LOCK)
+                drop_stale_facts(session.connection())
+        self._tidied_ms = now_ms
 
     def _look(self, seen: Loaded, work: _Work, *, joins: bool, now_ms: int) -> None:
         with self._store.read() as session:

@@ -85,12 +85,11 @@ def counted(excluded: dict[Exclusion, int]) -> str:
 def _preview(plan: RolloutPlan, terms: ReleaseTerms, number: int, devices: int, now_ms: int) -> StagePreview:
     asked = plan.stages[number]
     start = max(now_ms, plan.start_at_ms or 0)
-    opens = opens_at(terms, plan, number, start)
     return StagePreview(
         number=number + 1,
         basis_points=asked.basis_points,
         devices=devices,
-        opens_at_ms=start if opens is None else opens,
+        opens_at_ms=opens_at(terms, plan, number, start),
         shows=round(upper_bound(devices, 0), 6),
     )
 

@@ -22,13 +22,16 @@ from fleet_server.rollouts.states import Exclusion, MemberState, ReasonCode, Rol
 
 MAX_STAGES = 32
 MAX_DEVICE_VALUES = 10_000
+MAX_VALUES = 64
+MAX_VALUES_BYTES = 32 * 1024
+"""Of the values of one device as canonical JSON: with all the rest they have room in a signed envelope."""
 
 Seconds = Annotated[int, Field(ge=0, le=366 * 86_400)]
 LabelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,62}$")]
 LabelText = Annotated[str, Field(pattern=r"^[A-Za-z0-9 _./:@+-]{0,64}$")]
 Labels = Annotated[dict[LabelName, LabelText], Field(max_length=32)]
 ValueName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
-Values = Annotated[dict[ValueName, str | int | float | bool], Field(max_length=64)]
+Values = Annotated[dict[ValueName, str | int | float | bool], Field(max_length=MAX_VALUES)]
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 TimeOfDay = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$|^24:00$")]
 RolloutId = Annotated[str, Field(pattern=r"^r[1-9]\d{0,15}$")]
@@ -111,14 +114,17 @@ class Deadlines(Record):
 
     A device that is away then has become unreachable while nothing of it is in use yet, and counts for nothing;
     one that is there is stuck, and so is every one that vanished while it activated or was on probation.
+
+    A device ends each of these states by itself, and says so; the default is a little longer than the device's own
+    limit. What the release's signed terms allow for `staged_s` and `probation_s` is allowed in any case.
     """
 
     offered_s: Seconds = 3600
     accepted_s: Seconds = 3600
-    downloading_s: Seconds = 86_400
-    verified_s: Seconds = 2 * 3600
+    downloading_s: Seconds = 25 * 3600
+    verified_s: Seconds = 7 * 3600
     staged_s: Seconds = 4 * 3600
-    waiting_s: Seconds = 7 * 86_400
+    waiting_s: Seconds = 15 * 86_400
     activating_s: Seconds = 900
     probation_s: Seconds = 3 * 3600
     unreachable_s: Seconds = 86_400
@@ -155,7 +161,8 @@ class RolloutPlan(Record):
         start_at_ms: it starts by itself then, once it is approved; None waits for `start`.
         windows: devices are offered it within them only; none is always.
         converge: once it is completed, devices that fit and come later get it too.
-        values: of a configuration, for all devices; `device_values` for one, which stand above.
+        values: of a configuration, for all devices; `device_values` for one, which stand above. Both together
+            are 64 values and 32 KiB of canonical JSON for a device at most.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:/-]{0,63}$")]
@@ -184,12 +191,23 @@ class RolloutPlan(Record):
             raise ValueError("stages must not shrink")
         if (self.values or self.device_values) and self.kind is not ReleaseKind.CONFIGURATION:
             raise ValueError("only a configuration has values")
+        _require_room(self.values, "")
+        for device, own in self.device_values.items():
+            _require_room({**self.values, **own}, f"{device} would have ")
         return self
 
     @property
     def kind(self) -> ReleaseKind:
         """Of the release that the slot takes."""
         return kind_of(self.slot)
+
+
+def _require_room(values: Values, whose: str) -> None:
+    """Have what one device is told fit into one signed assignment."""
+    if len(values) > MAX_VALUES:
+        raise ValueError(f"{whose}{len(values)} values; {MAX_VALUES} are the most")
+    if (size := len(canonical(values))) > MAX_VALUES_BYTES:
+        raise ValueError(f"{whose}values of {size} bytes; {MAX_VALUES_BYTES} are the most")
 
 
 # --- what is shown
@@ -201,14 +219,14 @@ class StagePreview(Record):
     Attributes:
         number: from 1.
         devices: that it would have.
-        opens_at_ms: the earliest time that plan and signed openings allow.
+        opens_at_ms: the earliest time that plan and signed openings allow; None where nobody signed for it.
         shows: failure rate that a pass could at best exclude, with 95 % confidence, were no device bad.
     """
 
     number: int
     basis_points: int
     devices: int
-    opens_at_ms: int
+    opens_at_ms: int | None
     shows: float
 
 

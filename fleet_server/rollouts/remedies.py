@@ -7,7 +7,7 @@ from fleet_server.rollouts.states import Exclusion
 
 _NEW_ASSIGNMENT = "nothing on the device: a newer assignment is made by itself, or by a new rollout"
 _METADATA = "the device fetches the signed metadata again by itself; see fleet health for what has run out"
-_RELEASE = "a release with another counter: this one will not run there"
+_RELEASE = "a release with other content: this one will not run there"
 _MEASURED = "a better release, or another device's load; look at the device with edge-runtime update history"
 _WAITS = "it goes on by itself; nothing has failed"
 _TERMS = "a release whose terms people signed for such devices, or another device"

@@ -9,9 +9,10 @@ from edge_runtime.protocol.update import DeviceFacts, StateReport
 from fleet_server.director.desired import queue
 from fleet_server.rollouts.absorbing import DeviceBooks, absorb
 from fleet_server.rollouts.books import load, write
-from fleet_server.storage.writing import ROLLOUT_LOCK, run_many, take_turn
+from fleet_server.storage.writing import ROLLOUT_LOCK, run, run_many, take_turn
 
 _NEW_FACTS = "INSERT INTO device_facts (digest, body) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
+_STALE = "digest NOT IN (SELECT facts FROM device_updates)"
 
 
 def take_reports(connection: Connection, device: str, reports: Sequence[StateReport], now_ms: int) -> None:
@@ -48,9 +49,26 @@ def take_many(connection: Connection, reports: Iterable[tuple[str, StateReport]]
         if report.facts not in seen:
             seen[report.facts] = digest_of(report.facts)
         absorb(books[device], report, seen[report.facts])
-    run_many(connection, _NEW_FACTS, [(digest, _body(facts)) for facts, digest in seen.items()])
+    named = {book.known.facts for book in books.values() if book.known.changed}
+    fresh = [(digest, _body(facts)) for facts, digest in seen.items() if digest in named]
+    if fresh:
+        run_many(connection, _NEW_FACTS, fresh)
     write(connection, books, now_ms)
     queue(connection, _with(books, "settled"), now_ms, again=_with(books, "again"))
+
+
+def has_stale_facts(connection: Connection) -> bool:
+    """Whether there is anything that devices said of themselves once, and none of them says any more."""
+    return run(connection, f"SELECT 1 FROM device_facts WHERE {_STALE} LIMIT 1").first() is not None  # noqa: S608
+
+
+def drop_stale_facts(connection: Connection) -> None:
+    """Forget it: one device that says something else each time must not fill the table.
+
+    Args:
+        connection: of a writing transaction that has the turn of rollouts.
+    """
+    run(connection, f"DELETE FROM device_facts WHERE {_STALE}")  # noqa: S608
 
 
 def digest_of(facts: DeviceFacts) -> str:

@@ -36,7 +36,7 @@ def newcomers(connection: Connection, rollout: int, slot: str, sha256: str) -> l
 
 
 def _read(connection: Connection, query: str, *values: object) -> Iterator[Candidate]:
-    facts = {row.digest: row.body for row in run(connection, "SELECT digest, body FROM device_facts")}
+    facts = {row.digest: row.body for row in run(connection, _FACTS)}
     known = {digest: _facts(body) for digest, body in facts.items()}
     for row in run(connection, query, *values):
         yield _candidate(row, known)
@@ -58,6 +58,7 @@ def _labels(text: str | None) -> MappingProxyType[str, str]:
     return MappingProxyType(json.loads(text) if text else {})
 
 
+_FACTS = "SELECT digest, body FROM device_facts WHERE digest IN (SELECT facts FROM device_updates)"
 _ALL = (
     "SELECT d.id, d.state, CAST(d.labels AS TEXT) AS labels, u.facts, s.slot, s.sha256, s.counter, "
     "m.device IS NOT NULL AS busy FROM devices d "

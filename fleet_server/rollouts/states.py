@@ -55,7 +55,7 @@ _WAYS: dict[RolloutState, frozenset[RolloutState]] = {
     ),
     RolloutState.HALTED: frozenset({RolloutState.ROLLING_BACK, RolloutState.CANCELLED}),
     RolloutState.ROLLING_BACK: frozenset({RolloutState.ROLLED_BACK}),
-    RolloutState.COMPLETED: frozenset({RolloutState.PAUSED}),  # a late report reopened a verdict
+    RolloutState.COMPLETED: frozenset({RolloutState.PAUSED}),  # a late report, or a revocation, reopened it
     RolloutState.ROLLED_BACK: frozenset(),
     RolloutState.CANCELLED: frozenset(),
 }

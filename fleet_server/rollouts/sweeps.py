@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
+from edge_runtime.protocol.release import ReleaseTerms
 from fleet_server.rollouts.loaded import Loaded, LoadedStage
+from fleet_server.rollouts.records import Deadlines
 from fleet_server.rollouts.states import WORKING, MemberState, RolloutState
 from fleet_server.storage.writing import run
 
@@ -21,6 +23,9 @@ _EARLY = (
     MemberState.WAITING,
 )
 """Nothing of the release is in use yet: a device that vanishes here says nothing about it."""
+
+TOLD_WITHIN_S = 1800
+"""Beyond what the signed terms allow: the device has its own margin, and its report takes its time."""
 
 _IN_USE = (MemberState.ACTIVATING, MemberState.PROBATION)
 _ONLINE = "EXISTS (SELECT 1 FROM presence p WHERE p.device = rollout_members.device AND p.state = 'online')"
@@ -70,6 +75,19 @@ def sweep_out(connection: Connection, rollout: int, sweep: Sweep, now_ms: int) -
     return run(connection, update, now_ms, rollout, *sweep.values).rowcount
 
 
+def allowed_s(state: MemberState, deadlines: Deadlines, terms: ReleaseTerms) -> int:
+    """For how long a device may stay in a state, in seconds.
+
+    A plan that allows less than what people signed for the release would call good devices stuck.
+    """
+    written: int = getattr(deadlines, f"{state.value}_s")
+    if state is MemberState.STAGED:
+        return max(written, terms.shadow.max_seconds + TOLD_WITHIN_S)
+    if state is MemberState.PROBATION:
+        return max(written, terms.probation.max_seconds + TOLD_WITHIN_S)
+    return written
+
+
 def _returned() -> list[Sweep]:
     """Devices that were given up and are there again: those never asked are asked, the others go on."""
     working = (
@@ -94,7 +112,7 @@ def _returned() -> list[Sweep]:
 def _overdue(rollout: Loaded, now_ms: int) -> list[Sweep]:
     found = []
     for state in (*_EARLY, *_IN_USE):
-        before = now_ms - 1000 * getattr(rollout.plan.deadlines, f"{state.value}_s")
+        before = now_ms - 1000 * allowed_s(state, rollout.plan.deadlines, rollout.terms)
         late = f"state = '{state.value}' AND since_ms < ?"
         if state in _EARLY:
             found.append(Sweep(f"{late} AND NOT {_ONLINE}", (before,), "state = 'unreachable'"))

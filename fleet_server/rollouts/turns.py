@@ -112,7 +112,9 @@ _GIVE_UP = (
 _RELEASE = "UPDATE rollout_members SET live = FALSE WHERE rollout = ? AND live"
 _CLAIM = (
     "UPDATE rollout_members SET live = TRUE WHERE rollout = ? AND NOT live "
-    "AND state NOT IN ('superseded', 'decommissioned', 'withdrawn') AND NOT EXISTS "
+    "AND state NOT IN ('superseded', 'decommissioned', 'withdrawn') "
+    "AND (seq IS NULL OR seq = (SELECT s.seq FROM device_slots s WHERE s.device = rollout_members.device "
+    "AND s.slot = rollout_members.slot)) AND NOT EXISTS "
     "(SELECT 1 FROM rollout_members o WHERE o.device = rollout_members.device "
     "AND o.slot = rollout_members.slot AND o.live)"
 )

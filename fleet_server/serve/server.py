@@ -29,6 +29,7 @@ from fleet_server.devices.states import bump
 from fleet_server.init import ALWAYS
 from fleet_server.serve.children import Child
 from fleet_server.serve.composition import Application, broker_address, build
+from fleet_server.serve.keeping import keep_fresh, step_rollouts
 from fleet_server.serve.logs import configure_logging
 from fleet_server.serve.parts import ServerBroker, broker_of, broker_probe, ingest_children, ingest_probe
 from fleet_server.serve.running import RunningServer, ServeLock
@@ -40,8 +41,6 @@ READY_S = 60.0
 """Within this the ingest is ready, or the server gives up; the broker has its own, longer patience."""
 
 CERTIFICATES_EVERY_S = 6 * 3600.0
-RELEASES_EVERY_S = 300.0
-ROLLOUTS_EVERY_S = 1.0
 STOP_S = 5.0
 TOLD_S = 2.0
 """Within this the broker knows of a change in the database."""
@@ -119,8 +118,8 @@ class _Server:
             if not self._stopping.is_set():
                 self._announce(bound.getsockname()[1], f"{address.host}:{address.port}")
                 renewing = self._spawn(self._renew(authority, context, broker, application.store))
-                keeping = self._spawn(self._keep_fresh(application))
-                stepping = self._spawn(self._step_rollouts(application))
+                keeping = self._spawn(keep_fresh(application.services.releases))
+                stepping = self._spawn(step_rollouts(application.services.rollouts))
                 await self._until_stopped(serving)
                 renewing.cancel()
                 keeping.cancel()
@@ -198,34 +197,6 @@ class _Server:
                         child.restart()
             except (EdgeRuntimeError, OSError, SQLAlchemyError) as error:  # the next round tries again
                 _log.error("certificates cannot be renewed: %s", error)
-
-    async def _keep_fresh(self, application: Application) -> None:
-        """Have the signed metadata that is the server's own never run out, from the first moment on."""
-        desk = application.services.releases
-        while True:
-            try:
-                made = await asyncio.to_thread(desk.freshness.keep)
-                if made:
-                    _log.info("signed anew roles=%s", ",".join(made))
-                await asyncio.to_thread(desk.uploads.tidy)
-            except (EdgeRuntimeError, OSError, SQLAlchemyError) as error:  # the next round tries again
-                _log.error("signed metadata cannot be renewed: %s", error)
-            await asyncio.sleep(RELEASES_EVERY_S)
-
-    async def _step_rollouts(self, application: Application) -> None:
-        """Have rollouts go on. What stops them is said once, and again when it is something else."""
-        said = ""
-        while True:
-            try:
-                report = await asyncio.to_thread(application.services.rollouts.step)
-                said = ""
-                for act in report.acts:
-                    _log.info("rollout %s", act)
-            except (EdgeRuntimeError, OSError, SQLAlchemyError) as error:  # the next step goes on
-                if str(error) != said:
-                    said = str(error)
-                    _log.error("rollouts do not go on: %s", said)
-            await asyncio.sleep(ROLLOUTS_EVERY_S)
 
     async def _unless_stopped(self, work: Awaitable[None], within_s: float, what: str) -> None:
         """Wait for a part to start, or for a signal.

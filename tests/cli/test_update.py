@@ -12,6 +12,7 @@ from edge_runtime.cli.update import exit_code, status_lines
 from edge_runtime.state import StateDirectory
 from edge_runtime.updates.process.socket import UpdatesSocket
 from edge_runtime.updates.process.standing import of_driver
+from edge_runtime.updates.trust.bootstrap import check_root
 from tests.cli.conftest import Cli
 from tests.rigs.signed_repository import SignedRepository
 from tests.rigs.updating_device import UpdatingDevice, behave
@@ -65,6 +66,7 @@ def test_a_release_that_was_taken_back_is_told_by_the_exit_code(
     assert "healthy, left updated" in done.out
     told = json.loads(cli("update", "status", "--state", state.path, "--json").out)
     assert told["running"]
+    assert told["unsettled"] == [1, 2]
     assert told["slots"]["detector"]["on_trial"] is False
     assert [one["state"] for one in told["ended"]] == ["healthy", "reverted"]
 
@@ -74,6 +76,8 @@ def test_where_nothing_runs_the_disk_is_told(cli: Cli, state: StateDirectory, de
     assert done.code == 1
     assert "updates do not run here" in done.out
     assert "reverted" in done.out
+    told = json.loads(cli("update", "status", "--state", state.path, "--json").out)
+    assert told["unsettled"] == [1, 2], "the same as of one that runs"
 
 
 def test_history_needs_nothing_that_runs(cli: Cli, state: StateDirectory, device: UpdatingDevice) -> None:
@@ -104,13 +108,14 @@ def test_a_root_is_given_and_another_only_on_demand(cli: Cli, state: StateDirect
         (tmp_path / f"{name}.json").write_bytes(data)
     told = cli("update", "trust", tmp_path / "first.json", "--state", state.path)
     assert told.code == 0
-    assert "root version 1" in told.out
+    assert f"root 1, fingerprint {check_root(first).fingerprint[:32]}\n" in told.out
     assert cli("update", "trust", tmp_path / "second.json", "--state", state.path).code == 1
     assert cli("update", "trust", tmp_path / "rubbish.json", "--state", state.path, "--replace").code == 1
     assert cli("update", "trust", tmp_path / "absent.json", "--state", state.path).code == 2
     assert (state.updates / "root.json").read_bytes() == first
     replaced = cli("update", "trust", tmp_path / "second.json", "--state", state.path, "--replace", "--json")
-    assert json.loads(replaced.out)["version"] == 1
+    said = json.loads(replaced.out)
+    assert (said["version"], said["fingerprint"]) == (1, check_root(second).fingerprint)
     assert (state.updates / "root.json").read_bytes() == second
 
 

@@ -195,7 +195,14 @@ def test_no_value_reads_a_secret(own: Path) -> None:
     """Values are signed by the server alone: a stolen one must not have a device's secrets put into events."""
     text = "events: {labels: {person: '${values.name}'}}"
     for value in ("${env:OTHER}", "a ${file:/etc/hostname}", "$${env:OTHER}"):
-        assert "holds a reference" in refused(own, text, name=value)[0]
+        assert "holds a $" in refused(own, text, name=value)[0]
+
+
+@pytest.mark.parametrize("said", ["${values.site}${values.zone}", "${values.site}{env:OTHER}"])
+def test_no_two_values_make_a_reference_together(own: Path, said: str) -> None:
+    """Each is harmless alone; what stands there once both are put in would be read as a device's secret."""
+    lines = refused(own, f"events: {{labels: {{person: '{said}'}}}}", site="$", zone="{env:OTHER}")
+    assert "the value site of this device holds a $" in lines[0]
 
 
 def test_the_guards_deadline_stays(own: Path) -> None:

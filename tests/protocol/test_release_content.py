@@ -96,6 +96,67 @@ def test_data_may_be_there(path: str, data: bytes) -> None:
     assert why_file_refused(path, io.BytesIO(data)) is None
 
 
+def _array(header: bytes, *, version: int = 1) -> bytes:
+    """An array whose header somebody else wrote."""
+    padded = header + b" " * (-(10 + len(header) + 1) % 64) + b"\n"
+    return (
+        b"\x93NUMPY" + bytes([version, 0]) + len(padded).to_bytes(2 if version == 1 else 4, "little") + padded
+    )
+
+
+_HEADER = "{'descr': %s, 'fortran_order': False, 'shape': (1,), }"
+
+
+@pytest.mark.parametrize(
+    "descr",
+    [
+        "'|O'",
+        '"|O"',
+        r"'\x7cO'",
+        r"'\u007c\x4f8'",
+        "'|' 'O'",
+        "b'|O'",
+        "'object'",
+        "[('a', '<f4'), ('b', '|O')]",
+        "[('a', [('b', [('c', '|O')])])]",
+        "[('a', ('|O', (2,)))]",
+        "'f4,O'",
+        "3",
+        "[",
+        "[" * 300,
+        f"'{'O' * 600}'",
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_objects_in_an_array_are_found_however_they_are_written(descr: str, version: int) -> None:
+    data = _array((_HEADER % descr).encode(), version=version)
+    assert why_file_refused("x.npy", io.BytesIO(data))
+    assert why_file_refused("golden/a.npz", io.BytesIO(_zip(**{"x.npy": data})))
+
+
+def test_headers_that_only_look_like_one_are_refused() -> None:
+    assert why_file_refused("x.npy", io.BytesIO(_array((_HEADER % "'<f4'").encode(), version=4)))
+    assert why_file_refused("x.npy", io.BytesIO(_array(b"{'descr': '<f4'}")))
+    assert why_file_refused("x.npy", io.BytesIO(b"\x93NUMPY\x01"))
+    assert why_file_refused("x.npy", io.BytesIO(_array((_HEADER % "'<f4'").encode())[:40]))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((2, 3), np.float16),
+        np.zeros(2, np.bool_),
+        np.array(["a", "bc"]),
+        np.array([b"a"]),
+        np.zeros(1, "M8[ns]"),
+        np.zeros(2, [("at", "<i8"), ("box", "<f4", (4,)), ("inner", [("label", "|S8")])]),
+    ],
+    ids=lambda array: str(array.dtype),
+)
+def test_arrays_of_numbers_texts_and_dates_are_data(array: object) -> None:
+    assert why_file_refused("golden/a.npz", io.BytesIO(_zip(**{"x.npy": _npy(array)}))) is None
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -19,6 +19,7 @@ from edge_runtime.protocol.release import (
     BundleFile,
     Fit,
     Opening,
+    ProbationTerms,
     ReleaseKind,
     ReleaseTerms,
     target_path,
@@ -188,6 +189,7 @@ class PaperFleet:
             "fit": Fit(),
             "total_bytes": 1_000_000,
             "package": package,
+            "probation": ProbationTerms(seconds=0, max_seconds=60),
         }
         signed = ReleaseTerms(kind=kind, name=name, counter=counter, **{**values, **terms})
         body = bundle.canonical_bytes()

@@ -20,6 +20,7 @@ _NOT_ITS_DOING = frozenset(
         UpdateCode.BYTE_BUDGET,
         UpdateCode.METERED,
         UpdateCode.SHADOW_NO_DATA,
+        UpdateCode.TARGET_UNKNOWN,
         UpdateCode.SUPERSEDED,
         UpdateCode.WITHDRAWN,
         UpdateCode.DEFECT,

@@ -1,16 +1,23 @@
 """The machine's memory across restarts: one file, written before anything is done that it speaks of."""
 
+import errno
 import hashlib
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from edge_runtime.protocol.update import SlotName, UpdateAction, UpdateState
+from edge_runtime.protocol.update import SlotName, UpdateAction, UpdateCode, UpdateState
 from edge_runtime.updates.machine.moment import Kept
 from edge_runtime.updates.machine.work import Ended, Number, Work
 
 MOST_ENDED = 64
 MOST_WORKS = 16
+MOST_SLOTS = 64
+
+
+class JournalUnfit(OSError):
+    """A journal that could not be read again: it is not written, and the one on the disk stays."""
 
 
 class JournalLost(Exception):
@@ -23,7 +30,8 @@ class Journal(Kept):
     Attributes:
         report_no: the last one that was given away; none is given twice.
         nonce: that the next assignment may repeat; None before the first report.
-        heard: the newest assignment of each slot that was accepted, refused or found too old.
+        heard: the newest assignment of each slot that was accepted, refused or found too old; not of slots that
+            this device lacks, of which there is no end.
         floors: of each slot, up to where nothing is known, because an earlier journal was lost.
         director: whose numbers these are; another one counts anew.
         orders: of works so far.
@@ -34,8 +42,8 @@ class Journal(Kept):
     schema_version: Annotated[int, Field(ge=1, le=1)] = 1
     report_no: Number = 0
     nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
-    heard: dict[SlotName, Number] = Field(default_factory=dict, max_length=64)
-    floors: dict[SlotName, Number] = Field(default_factory=dict, max_length=64)
+    heard: dict[SlotName, Number] = Field(default_factory=dict, max_length=MOST_SLOTS)
+    floors: dict[SlotName, Number] = Field(default_factory=dict, max_length=MOST_SLOTS)
     director: Annotated[str, Field(max_length=128)] | None = None
     orders: Number = 0
     works: Annotated[tuple[Work, ...], Field(max_length=MOST_WORKS)] = ()
@@ -66,7 +74,7 @@ class Journal(Kept):
         if not work.order:
             orders += 1
             work = work.model_copy(update={"order": orders})
-        heard = {**self.heard, work.slot: max(work.seq, self.heard.get(work.slot, 0))}
+        heard = self._heard(work.slot, work.seq, work.code)
         works = tuple(sorted((*others, work), key=_urgency))
         return self.model_copy(update={"works": works, "heard": heard, "orders": orders})
 
@@ -90,10 +98,26 @@ class Journal(Kept):
     def without(self, seq: int, ended: Ended) -> "Journal":
         """With a work at its end."""
         works = tuple(work for work in self.works if work.seq != seq)
-        heard = {**self.heard, ended.slot: max(seq, self.heard.get(ended.slot, 0))}
+        heard = self._heard(ended.slot, seq, ended.code)
         return self.model_copy(
             update={"works": works, "ended": (*self.ended, ended)[-MOST_ENDED:], "heard": heard}
         )
+
+    def bounded(self, own: Collection[str]) -> "Journal":
+        """The same with as many slots as can be read again, those of this device before all others."""
+        if max(len(self.heard), len(self.floors)) <= MOST_SLOTS:
+            return self
+
+        def newest(numbers: dict[SlotName, Number]) -> dict[SlotName, Number]:
+            first = sorted(numbers, key=lambda slot: (slot not in own, -numbers[slot], slot))
+            return {slot: numbers[slot] for slot in first[:MOST_SLOTS]}
+
+        return self.model_copy(update={"heard": newest(self.heard), "floors": newest(self.floors)})
+
+    def _heard(self, slot: str, seq: int, code: UpdateCode | None) -> dict[SlotName, Number]:
+        if code is UpdateCode.SLOT_UNKNOWN:
+            return self.heard
+        return {**self.heard, slot: max(seq, self.heard.get(slot, 0))}
 
     def numbered(self) -> tuple["Journal", int]:
         """The number of the next report, and the journal that has given it away."""
@@ -101,8 +125,19 @@ class Journal(Kept):
         return self.model_copy(update={"report_no": number}), number
 
     def encode(self) -> bytes:
-        """As a file: a digest on the first line, and what it is of."""
+        """As a file: a digest on the first line, and what it is of.
+
+        Raises:
+            JournalUnfit: it would not be read again.
+        """
         body = self.model_dump_json(exclude_none=True).encode()
+        try:
+            type(self).model_validate_json(body)
+        except ValidationError as error:
+            found = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(step) for step in found["loc"])
+            text = f"the journal of updates would not be read again: {place}: {found['msg']}"
+            raise JournalUnfit(errno.EINVAL, text) from None
         return hashlib.sha256(body).hexdigest().encode() + b"\n" + body + b"\n"
 
     @classmethod

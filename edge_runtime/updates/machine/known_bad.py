@@ -36,9 +36,12 @@ class KnownBad(Kept):
         """The releases that an assignment of this number may not bring."""
         return frozenset(sha256 for sha256, at in self.denied.items() if at >= seq)
 
-    def with_end(self, slot: str, seq: int, report_no: int, denied: str | None) -> "KnownBad":
-        """With one more assignment that ended; `denied` names its release where it failed here."""
-        ended = {**self.ended, slot: max(seq, self.ended.get(slot, 0))}
+    def with_end(self, slot: str | None, seq: int, report_no: int, denied: str | None) -> "KnownBad":
+        """With one more assignment that ended; `denied` names its release where it failed here.
+
+        `slot` is None where this device lacks it: those would push out its own.
+        """
+        ended = dict(self.ended) if slot is None else {**self.ended, slot: max(seq, self.ended.get(slot, 0))}
         found = dict(self.denied)
         if denied is not None:
             found[denied] = max(seq, found.get(denied, 0))

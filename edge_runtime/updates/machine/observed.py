@@ -17,7 +17,7 @@ class InUse:
         seconds: since this release is in use in that process.
         frames: shown to it in that time.
         unanswered: of them: it failed, took too long, or gave no numbers.
-        nonfinite: boxes in that time that were no numbers, in frames that were answered.
+        nonfinite: frames in that time that held values that are no numbers.
         events: of the slot's cameras in that time.
         latency_p50_ms, latency_p95_ms: of one inference over the last window; None before there is a window.
         celsius: of the hottest zone; None where none is known.
@@ -58,7 +58,7 @@ class Shadowed:
         seconds: for which it has run so.
         frames: that both have answered.
         unanswered: that the candidate alone has not.
-        nonfinite: boxes of the candidate that were no numbers.
+        nonfinite: frames in which outputs of the candidate held values that are no numbers.
         running_objects, found: objects of the model in use, and how many of them the candidate finds.
         candidate_objects, confirmed: objects of the candidate, and how many of them the model in use finds.
         running_ms, candidate_ms: median time of one inference of each, taken in the same way; None where unknown.

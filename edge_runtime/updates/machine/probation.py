@@ -86,7 +86,7 @@ def _numbers(before: Before, in_use: InUse) -> Verdict | None:
     if in_use.nonfinite and in_use.nonfinite * max(1, before.frames) > 2 * before.nonfinite * in_use.frames:
         return Verdict(
             code=UpdateCode.PROBATION_NONFINITE,
-            text=f"{in_use.nonfinite} boxes that are no numbers in {in_use.frames} frames",
+            text=f"{in_use.nonfinite} of {in_use.frames} frames held values that are no numbers",
         )
     share = in_use.unanswered / max(1, in_use.frames)
     usual = before.unanswered / max(1, before.frames)

@@ -43,6 +43,7 @@ class Seen:
         on_trial: release that the store has on trial in the slot; None where it has none.
         errand: of this work; None where none is under way.
         newer: what a later assignment to the same slot asks for; None where there is none.
+        vouched: whether people still sign for the release; None where that is not known at the moment.
         refused: why an order of the work was refused for good; None where none was.
     """
 
@@ -57,6 +58,7 @@ class Seen:
     on_trial: str | None = None
     errand: Errand | None = None
     newer: UpdateAction | None = None
+    vouched: bool | None = True
     refused: tuple[UpdateCode, str] | None = None
 
 

@@ -26,19 +26,24 @@ def judge_shadow(
             code=UpdateCode.SHADOW_HOT, text=f"the hottest zone rose by {rise_c:.0f} °C beside the other"
         )
     asked = shadowed.frames + shadowed.unanswered
-    if shadowed.nonfinite or (asked >= 1 / UNANSWERED and shadowed.unanswered > asked * UNANSWERED):
+    if shadowed.nonfinite:
         return Verdict(
             code=UpdateCode.SHADOW_DISAGREES,
-            text=f"no numbers, or no answer at all, in {max(shadowed.unanswered, 1)} of {asked} frames",
+            text=f"{shadowed.nonfinite} of {asked} frames held values that are no numbers",
+        )
+    if asked >= 1 / UNANSWERED and shadowed.unanswered > asked * UNANSWERED:
+        return Verdict(
+            code=UpdateCode.SHADOW_DISAGREES,
+            text=f"{shadowed.unanswered} of {asked} frames got no answer, or none in numbers",
         )
     over = age_s >= terms.max_seconds
     had_its_time = shadowed.seconds >= terms.seconds and shadowed.frames >= terms.min_frames
     if not had_its_time or (shadowed.objects < ENOUGH_OBJECTS and not over):
         return _no_data(terms, shadowed) if over else NOT_YET
-    return _compared(terms, shadowed)
+    return _compared(terms, shadowed, over=over)
 
 
-def _compared(terms: ShadowTerms, shadowed: Shadowed) -> Verdict:
+def _compared(terms: ShadowTerms, shadowed: Shadowed, *, over: bool) -> Verdict:
     agreement = shadowed.agreement
     if agreement is None:
         return _no_data(terms, shadowed)
@@ -48,15 +53,23 @@ def _compared(terms: ShadowTerms, shadowed: Shadowed) -> Verdict:
             text=f"agrees about {agreement:.0%} of {shadowed.objects} objects; its terms want "
             f"{terms.min_agreement:.0%}",
         )
-    if shadowed.running_ms and shadowed.candidate_ms is not None:
-        ratio = shadowed.candidate_ms / shadowed.running_ms
-        if ratio > terms.max_latency_ratio:
-            return Verdict(
-                code=UpdateCode.SHADOW_SLOW,
-                text=f"takes {ratio:.2f} times as long as the model in use; allowed is "
-                f"{terms.max_latency_ratio:g}",
-            )
+    if not shadowed.running_ms or shadowed.candidate_ms is None:
+        return _untimed(shadowed) if over else NOT_YET
+    ratio = shadowed.candidate_ms / shadowed.running_ms
+    if ratio > terms.max_latency_ratio:
+        return Verdict(
+            code=UpdateCode.SHADOW_SLOW,
+            text=f"takes {ratio:.2f} times as long as the model in use; allowed is {terms.max_latency_ratio:g}",
+        )
     return WELL
+
+
+def _untimed(shadowed: Shadowed) -> Verdict:
+    whose = "the model in use" if not shadowed.running_ms else "this release"
+    return Verdict(
+        code=UpdateCode.SHADOW_NO_DATA,
+        text=f"the time of {whose} could not be measured beside the other, so nobody knows which is slower",
+    )
 
 
 def _no_data(terms: ShadowTerms, shadowed: Shadowed) -> Verdict:

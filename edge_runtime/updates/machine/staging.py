@@ -112,7 +112,13 @@ def _shadowing(work: Work, terms: ReleaseTerms, candidate: Candidate, seen: Seen
 
 
 def waiting(work: Work, seen: Seen, rules: Rules) -> Decision:
-    """Until nothing is in the way: no lock, no motion, and a window that is open."""
+    """Until nothing is in the way: no lock, no motion, and a window that is open.
+
+    That may take two weeks, in which people may have revoked the release: they are asked again before it begins.
+    """
+    if seen.vouched is False and not work.goes_back:
+        text = f"nobody signs for {work.assignment.target} any more: it was revoked before it was in use"
+        return Decision(work.to(_S.REFUSED, seen.now, UpdateCode.TARGET_UNKNOWN, text))
     in_the_way = obstacle(work, seen, rules)
     candidate = _candidate(work, seen)
     if in_the_way is not None:
@@ -120,7 +126,7 @@ def waiting(work: Work, seen: Seen, rules: Rules) -> Decision:
         waits = work.to(_S.WAITING, seen.now, code, text)
         tired = work.state is _S.WAITING and work.entered.ran_ms(seen.now) >= HELD_MS
         return Decision(waits, (Order.DISCARD,) if tired and candidate is not None else ())
-    if seen.view is None:
+    if seen.view is None or (seen.vouched is None and not work.goes_back):
         return Decision(work)
     if candidate is None or candidate.loading is not Loading.LOADED:
         return Decision(work.to(_S.VERIFIED, seen.now))

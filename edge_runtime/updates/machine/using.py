@@ -16,11 +16,11 @@ def activating(work: Work, seen: Seen, _rules: Rules) -> Decision:
     view = seen.view
     if view is None:
         return Decision(work, written)
-    beside = view.candidate
-    again = beside is not None and beside.release == work.release and beside.loading is not Loading.FAILED
-    if view.in_use.release == work.release and not again:
-        return Decision(work.to(_S.PROBATION, seen.now), written)
-    # a release that runs already may be put in use once more, with other values of this device
+    # a release that runs already may be put in use once more, with other values of this device: until what is
+    # beside it is gone, and the slot is on trial with it, what runs is the one before, and so are its tallies
+    again = view.candidate is not None and view.candidate.release == work.release
+    if view.in_use.release == work.release and not again and not written:
+        return Decision(work.to(_S.PROBATION, seen.now))
     return _not_yet_in_use(work, seen, view, written)
 
 

@@ -62,6 +62,7 @@ class Work(Kept):
     Attributes:
         order: in which works were taken up; given by the journal.
         terms: of the release; None for `HOLD`.
+        back: it leads back to a release that the people who signed what runs allowed, as its admission found.
         entered: when its present state began.
         code, text: why it waits, or ended.
         report_no: of its terminal report, chosen when the end was decided.
@@ -79,6 +80,7 @@ class Work(Kept):
     assignment: Assignment
     order: Number = 0
     terms: ReleaseTerms | None = None
+    back: bool = False
     state: UpdateState = UpdateState.ACCEPTED
     entered: Moment
     code: UpdateCode | None = None
@@ -113,8 +115,11 @@ class Work(Kept):
 
     @property
     def goes_back(self) -> bool:
-        """Whether the fleet takes something back, which is more urgent than anything new."""
-        return self.assignment.action is UpdateAction.ROLLBACK
+        """Whether the fleet takes something back, which is more urgent than anything new.
+
+        The assignment's own word does not count: a stolen director's key would spare a new release its shadow run.
+        """
+        return self.back
 
     def to(self, state: UpdateState, now: Moment, code: UpdateCode | None = None, text: str = "") -> "Work":
         """This work in another state, or in the same for another reason."""

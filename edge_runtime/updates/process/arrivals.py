@@ -10,6 +10,7 @@ from edge_runtime.updates.machine import Moment, Work
 from edge_runtime.updates.machine.backoff import wait_ms
 from edge_runtime.updates.machine.journal import MOST_WORKS
 from edge_runtime.updates.problems import UpdateRefused
+from edge_runtime.updates.process.allowance import Allowance
 from edge_runtime.updates.process.memory import Memory
 from edge_runtime.updates.process.parts import DESIRED, Parts
 from edge_runtime.updates.trust import RunningRelease, peek
@@ -70,7 +71,12 @@ class Arrivals:
     memory: Memory
     _stamp: object = None
     _waiting: dict[str, _Envelope] = field(default_factory=dict)
+    _left: dict[str, _Envelope] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _refreshes: Allowance = field(default_factory=lambda: Allowance(8, 30_000))
+    _reports: Allowance = field(default_factory=lambda: Allowance(10, 360_000))
+    _asked: Moment | None = None
+    _wanted: bool = False
 
     def turn(self, now: Moment) -> None:
         """Read what is new, and judge what is due. Never waits.
@@ -80,7 +86,12 @@ class Arrivals:
         """
         self._read(now)
         refreshing, room = self.parts.refreshing, len(self.memory.journal.works) < MOST_WORKS
-        if refreshing.about is None and room and any(one.is_due(now) for one in self._waiting.values()):
+        due = [one for one in self._waiting.values() if room and one.is_due(now)]
+        # what nobody has proven yet may be rubbish that never ends, and each refresh talks to the server
+        if refreshing.about is None and (
+            self._wanted or any(one.proven for one in due) or (due and self._refreshes.take(now))
+        ):
+            self._asked, self._wanted = now, False
             refreshing.begin("refresh", lambda _told: self.parts.trust.refresh())
         if refreshing.about is None or not refreshing.look().over:
             return
@@ -89,9 +100,17 @@ class Arrivals:
             self.parts.log("the metadata of releases is not fresh", code=result.code.value, why=result.text)
         refreshing.put_away()
         self._note_director()
-        for digest, envelope in sorted(self._waiting.items(), key=lambda item: item[1].claims.seq):
-            if envelope.is_due(now) and len(self.memory.journal.works) < MOST_WORKS:
+        for digest, envelope in sorted(self._waiting.items(), key=lambda item: _order(item[1].claims)):
+            if self._is_known(envelope.claims):
+                del self._waiting[digest]  # another envelope of its number has just been taken up, or ended
+            elif envelope.is_due(now) and len(self.memory.journal.works) < MOST_WORKS:
                 self._judge(digest, envelope, now)
+
+    def is_fresh(self, now: Moment, most_ms: int) -> bool:
+        """Whether newer metadata was asked for within a time, with success or not; else it is in the next turn."""
+        fresh = self._asked is not None and self._asked.age_ms(now) < most_ms
+        self._wanted = self._wanted or not fresh
+        return fresh
 
     @property
     def waiting(self) -> list[tuple[int, str, str, str]]:
@@ -124,11 +143,13 @@ class Arrivals:
 
     def _replace(self, desired: Desired, now: Moment) -> None:
         """What came takes the place of what waited; whatever is going on or over is no news."""
-        before, self._waiting = self._waiting, {}
+        before, self._waiting = self._waiting | self._left, {}
         for sealed in desired.assignments:
             digest = hashlib.sha256(sealed).hexdigest()
+            if digest in self._waiting:
+                continue
             if digest in before:
-                self._waiting[digest] = before[digest]
+                self._waiting[digest] = before.pop(digest)
                 continue
             try:
                 claims = peek(sealed)
@@ -137,9 +158,7 @@ class Arrivals:
                 continue
             if not self._is_known(claims):
                 self._waiting[digest] = _Envelope(sealed, claims)
-        for digest, gone in before.items():
-            if digest not in self._waiting and gone.proven and self._has_newer(gone.claims):
-                self._end(gone, UpdateState.SUPERSEDED, UpdateCode.SUPERSEDED, "a later assignment came", now)
+        self._left = dict([(digest, gone) for digest, gone in before.items() if gone.proven][-MOST_WORKS:])
 
     def _note_director(self) -> None:
         try:
@@ -156,11 +175,19 @@ class Arrivals:
             or self.memory.reports.ended(claims.seq)
         )
 
-    def _has_newer(self, claims: Assignment) -> bool:
-        return any(
-            other.claims.slot == claims.slot and other.claims.seq > claims.seq
-            for other in self._waiting.values()
-        )
+    def _supersede(self, newer: Assignment, now: Moment) -> None:
+        """The director has signed a later one: what waited for that slot, and is no longer desired, is over.
+
+        Not before: whoever carries messages can claim any number, and would end what waits with it.
+        """
+        for digest, gone in list(self._left.items()):
+            if gone.claims.slot != newer.slot or gone.claims.seq > newer.seq:
+                continue
+            if gone.claims.seq < newer.seq and not self._is_known(gone.claims):
+                if len(self.memory.journal.works) >= MOST_WORKS - 1:
+                    continue  # the later one needs a place as well
+                self._end(gone, UpdateState.SUPERSEDED, UpdateCode.SUPERSEDED, "a later assignment came", now)
+            del self._left[digest]
 
     def _judge(self, digest: str, envelope: _Envelope, now: Moment) -> None:
         claims, journal = envelope.claims, self.memory.journal
@@ -176,8 +203,11 @@ class Arrivals:
         except UpdateRefused as refused:
             self._refused(digest, envelope, refused, now)
             return
+        self._supersede(admitted.assignment, now)
         self.memory.lift(admitted.assignment.sha256, admitted.assignment.seq)
-        work = self._work(admitted.assignment, now).model_copy(update={"terms": admitted.terms})
+        work = self._work(admitted.assignment, now).model_copy(
+            update={"terms": admitted.terms, "back": admitted.back}
+        )
         number = self.memory.take_up(work, told=True)
         del self._waiting[digest]
         self.parts.log(
@@ -192,6 +222,8 @@ class Arrivals:
 
     def _refused(self, digest: str, envelope: _Envelope, refused: UpdateRefused, now: Moment) -> None:
         envelope.proven = refused.code not in UNPROVEN
+        if envelope.proven:
+            self._supersede(envelope.claims, now)
         if not refused.again:
             if envelope.proven:
                 self._end(envelope, UpdateState.REFUSED, refused.code, str(refused), now)
@@ -220,9 +252,11 @@ class Arrivals:
         )
 
     def _say_unproven(self, digest: str, slot: str, refused: UpdateRefused, now: Moment) -> None:
-        """Once for each envelope and reason: it may be retained for long, and reports cost."""
+        """Once for each envelope and reason, and for a few in an hour: it may be retained, and reports cost."""
         key = f"{digest} {refused.code.value}"
         if key in self._told:
+            return
+        if not self._reports.take(now):
             return
         if len(self._told) >= _MOST_TOLD:
             self._told.clear()
@@ -248,3 +282,8 @@ class Arrivals:
         release = state.last_good if state.trial else state.active
         terms = None if release is None else self.parts.store.terms(release)
         return RunningRelease(release, 0 if terms is None else terms.counter, terms)
+
+
+def _order(claims: Assignment) -> tuple[int, int]:
+    """As they were given, and of one that was renewed under its number the newest first."""
+    return (claims.seq, -claims.issued_ms)

@@ -18,6 +18,8 @@ BUSY_S, IDLE_S = 1.0, 5.0
 _MOST_STEPS = 32
 _WATCH_MS = 30_000
 _TENTHS = 10
+_FRESH_MS, _ASK_MS = 600_000, 3_600_000
+"""How old an answer about newer metadata may be where a release is put in use, and while one waits for that."""
 
 
 class Driver:
@@ -121,6 +123,10 @@ class Driver:
         """One step of the work at hand; whether anything moved, so that another one is worth its while."""
         seen, around = self._seen(work, now), self.parts.around
         decision = step(work, seen, self.parts.rules)
+        begins = decision.work.state is UpdateState.ACTIVATING and work.state is not UpdateState.ACTIVATING
+        if begins or work.state is UpdateState.WAITING:
+            seen = replace(seen, vouched=self._vouched(work, now, begins=begins))
+            decision = step(work, seen, self.parts.rules)
         if decision.work.state is UpdateState.ACTIVATING:
             if not around.hold_still() and work.state is not UpdateState.ACTIVATING:
                 # taken since it was looked at
@@ -157,6 +163,22 @@ class Driver:
             newer=self.memory.journal.newer(work),
             refused=refused,
         )
+
+    def _vouched(self, work: Work, now: Moment, *, begins: bool) -> bool | None:
+        """Whether people still sign for it, by metadata that was asked for lately; None while that is not known.
+
+        A server that cannot be reached keeps nothing from its turn: what counts is what is verified by then.
+        """
+        if work.goes_back:
+            return True
+        fresh = self.arrivals.is_fresh(now, _FRESH_MS if begins else _ASK_MS)
+        if (begins and not fresh) or self.parts.refreshing.about is not None:
+            return None
+        try:
+            return self.parts.trust.still_signed(work.assignment)
+        except UpdateRefused:
+            self.arrivals.is_fresh(now, _FRESH_MS)  # nothing is trusted, and newer metadata may heal it
+            return None
 
     def _apply(self, work: Work, decision: Decision, now: Moment) -> None:
         after = decision.work

@@ -49,6 +49,7 @@ class Memory:
         Raises:
             OSError: it cannot be written, and the old one stays, here as well.
         """
+        journal = journal.bounded(self._parts.slots)
         if journal != self.journal:
             self._parts.keeping.write(JOURNAL, journal.encode())
             self.journal = journal
@@ -104,7 +105,8 @@ class Memory:
         assert work.report_no is not None
         self.reports.keep(self._report(work.slot, work.report_no, now, view, work=work, left=left))
         denied = work.release if denies(work) else None
-        known_bad = self.known_bad.with_end(work.slot, work.seq, work.report_no, denied)
+        slot = work.slot if work.code is not UpdateCode.SLOT_UNKNOWN else None
+        known_bad = self.known_bad.with_end(slot, work.seq, work.report_no, denied)
         if known_bad != self.known_bad:
             self._parts.keeping.write(KNOWN_BAD, known_bad.encode())
             self.known_bad = known_bad

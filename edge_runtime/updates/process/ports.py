@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from edge_runtime.protocol.release import Bundle, ReleaseTerms, TrackerRule
-from edge_runtime.protocol.update import DeviceFacts
+from edge_runtime.protocol.update import Assignment, DeviceFacts
 from edge_runtime.updates.machine.observed import Device, Errand, SlotView
 from edge_runtime.updates.store.slots import Slots, SlotState
 from edge_runtime.updates.wants import Want
@@ -39,6 +39,10 @@ class Trusting(Protocol):
         denied: Collection[str],
     ) -> "Admitted":
         """Judge one envelope by what is verified already. Raises: UpdateRefused."""
+        ...
+
+    def still_signed(self, assignment: Assignment) -> bool:
+        """Whether people still sign for what was admitted, by what is verified. Raises: UpdateRefused: unknown."""
         ...
 
     def director(self) -> str:

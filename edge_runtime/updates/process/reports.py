@@ -88,8 +88,15 @@ class ReportKeeper:
     def _seq(self, name: str) -> int | None:
         """Which assignment a terminal report is about; one that cannot be read stays and goes up as it is."""
         try:
-            data = self._keeping.read(f"{FOLDER}/{name}")
-            found = json.loads(read_envelope(data or b"", REPORT_TYPE).payload)["seq"]
-        except (OSError, WireError, ValueError, KeyError, TypeError):
+            return seq_of(self._keeping.read(f"{FOLDER}/{name}") or b"")
+        except OSError:
             return None
-        return found if isinstance(found, int) else None
+
+
+def seq_of(sealed: bytes) -> int | None:
+    """The assignment that a sealed report is about; None where it cannot be read."""
+    try:
+        found = json.loads(read_envelope(sealed, REPORT_TYPE).payload)["seq"]
+    except (WireError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, int) else None

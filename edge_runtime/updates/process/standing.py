@@ -1,5 +1,6 @@
 """How updates stand, for people and tools: plain values, of a driver or of the files that a stopped one left."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from edge_runtime.updates.machine import Ended, Journal, JournalLost, Moment, Wo
 from edge_runtime.updates.process.driver import Driver
 from edge_runtime.updates.process.locks import persons_locks
 from edge_runtime.updates.process.parts import JOURNAL
-from edge_runtime.updates.process.reports import FOLDER
+from edge_runtime.updates.process.reports import FOLDER, seq_of
 from edge_runtime.updates.store import SlotState, read_slots
 
 _MOST_TOLD = 8
@@ -48,7 +49,6 @@ def of_files(root: Path) -> dict[str, Any]:
         root: `STATE/updates`.
     """
     journal, lost = read_journal(root)
-    unsettled = [path.name for path in (root / FOLDER).glob("*.terminal")] if root.is_dir() else []
     locks = persons_locks(root)
     return {
         "running": False,
@@ -56,7 +56,7 @@ def of_files(root: Path) -> dict[str, Any]:
         "slots": {name: _slot(state) for name, state in sorted(read_slots(root).slots.items())},
         "works": [_work(work, None) for work in journal.works],
         "ended": [_ended(one) for one in journal.ended[-_MOST_TOLD:]],
-        "unsettled": len(unsettled),
+        "unsettled": _unsettled(root),
         "obstacle": "locked" if locks else None,
         "obstacle_text": "".join(f"locked by {one.name}: {one.reason}" for one in locks[:1]),
     }
@@ -79,6 +79,15 @@ def read_journal(root: Path) -> tuple[Journal, str | None]:
         return Journal(), None
     except (OSError, JournalLost) as error:
         return Journal(), getattr(error, "strerror", None) or str(error)
+
+
+def _unsettled(root: Path) -> list[int]:
+    """Assignments whose terminal report lies here; one that cannot be read is of none."""
+    found = set()
+    for path in (root / FOLDER).glob("*.terminal"):
+        with contextlib.suppress(OSError):
+            found.add(seq_of(path.read_bytes()))
+    return sorted(seq for seq in found if seq is not None)
 
 
 def _in_use(driver: Driver, slot: str) -> dict[str, Any] | None:

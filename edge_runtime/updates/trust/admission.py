@@ -47,10 +47,13 @@ class Admitted:
 
     Attributes:
         terms: of the release it names; None for `HOLD`.
+        back: it leads back to what the people who signed what runs allowed. The director's word alone makes nothing
+            a way back: what is new has its shadow run and waits for its window, whatever the assignment calls it.
     """
 
     assignment: Assignment
     terms: ReleaseTerms | None
+    back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,12 @@ def refuse_run_out(assignment: Assignment, moment: Moment, proof_ms: int | None)
     if proof_ms is not None or end_ms > moment.judged_ms():
         return
     if moment.synced or end_ms <= moment.floor_ms:
-        raise UpdateRefused(UpdateCode.EXPIRED, f"the assignment ended at {iso(end_ms)}")
+        # not for good: the fleet renews it under its number, and whoever carries it may bring the old one first
+        raise UpdateRefused(
+            UpdateCode.EXPIRED,
+            f"the assignment ended at {iso(end_ms)}; it waits until the fleet renews it",
+            again=True,
+        )
     raise UpdateRefused(
         UpdateCode.CLOCK,
         f"the assignment ended at {iso(end_ms)}, and this device's clock, which is not synchronised, "
@@ -206,8 +214,8 @@ def _may_sign(targets: Targets, kind: ReleaseKind, path: str) -> bool:
 
 def refuse_unpermitted(
     assignment: Assignment, terms: ReleaseTerms, recipient: Recipient, now_ms: int
-) -> None:
-    """Refuse what the people who signed do not allow on this device at this time.
+) -> bool:
+    """Refuse what the people who signed do not allow on this device at this time; whether it is a way back.
 
     Args:
         assignment: install or rollback.
@@ -215,20 +223,25 @@ def refuse_unpermitted(
         recipient: this device.
         now_ms: by which openings are judged, milliseconds since 1970.
 
+    Returns:
+        True for a release that is older than what has run here and that somebody signed the way back to.
+
     Raises:
         UpdateRefused: a misfit's code, COUNTER, ROLLBACK_NOT_PERMITTED, LABELS, KNOWN_BAD or RING_CLOSED.
     """
     running = recipient.running[assignment.slot]
     if running.sha256 == assignment.sha256:
-        return  # nothing would change
+        return False  # nothing would change
     refuse_misfit(terms.fit, recipient.facts)
     is_back = _refuse_back(assignment, terms, running, recipient.lines.get(assignment.slot, {}))
     if assignment.sha256 in recipient.denied:
         raise UpdateRefused(
-            UpdateCode.KNOWN_BAD, f"{terms.target} has failed on this device and is not tried again"
+            UpdateCode.KNOWN_BAD,
+            f"{terms.target} has failed on this device; only an assignment that is newer than the one under which "
+            "it did may name it again",
         )
     if is_back:
-        return  # who signed the release that runs allowed this one to every device that runs it
+        return True  # who signed the release that runs allowed this one to every device that runs it
     if running.terms is not None and terms.labels != running.terms.labels and not terms.relabels:
         raise UpdateRefused(
             UpdateCode.LABELS,
@@ -241,6 +254,7 @@ def refuse_unpermitted(
             f"{terms.target} is open for the first {opened} of 10000 places, and this device has place {place}",
             again=True,
         )
+    return False
 
 
 def _refuse_back(

@@ -24,14 +24,14 @@ class BootstrapRoot:
 
     Attributes:
         version: of the root.
-        sha256: of the file.
+        fingerprint: SHA-256 of what it says, whoever has signed it: what `fleet keys` shows of it.
         threshold: signatures that its successor needs.
         keys: that may make them.
         expires_ms: milliseconds since 1970; an expired root still leads to its successors.
     """
 
     version: int
-    sha256: str
+    fingerprint: str
     threshold: int
     keys: int
     expires_ms: int
@@ -44,6 +44,8 @@ def check_root(data: bytes) -> BootstrapRoot:
         UpdateRefused: METADATA_INVALID: it is too long, no root, or not signed by its own threshold.
     """
     # tuf takes 0.13 s to import, and enrolment is a command that a person waits for
+    from tuf.api.metadata import Metadata, Root  # noqa: PLC0415
+
     from edge_runtime.updates.trust.chain import Kept, end_ms, newest_root  # noqa: PLC0415
 
     if len(data) > MAX_ROOT_BYTES:
@@ -52,9 +54,8 @@ def check_root(data: bytes) -> BootstrapRoot:
         )
     root, _ = newest_root(Kept(data, {}, {}))
     role = root.roles["root"]
-    return BootstrapRoot(
-        root.version, hashlib.sha256(data).hexdigest(), role.threshold, len(role.keyids), end_ms(root)
-    )
+    fingerprint = hashlib.sha256(Metadata[Root].from_bytes(data).signed_bytes).hexdigest()
+    return BootstrapRoot(root.version, fingerprint, role.threshold, len(role.keyids), end_ms(root))
 
 
 def read_root(updates: Path) -> bytes:

@@ -176,8 +176,27 @@ class Trust:
         moment.refuse_ended({**chain.ends_ms(), role_name: end_ms(role)}, proof_ms)
         admission.refuse_run_out(assignment, moment, proof_ms)
         terms = admission.terms_of(assignment, chain.targets, role)
-        admission.refuse_unpermitted(assignment, terms, recipient, moment.judged_ms(proof_ms))
-        return Admitted(assignment, terms)
+        back = admission.refuse_unpermitted(assignment, terms, recipient, moment.judged_ms(proof_ms))
+        return Admitted(assignment, terms, back)
+
+    def still_signed(self, assignment: Assignment) -> bool:
+        """Whether people still sign for the release of an assignment that was admitted; no network.
+
+        What is kept may have expired: time alone takes nothing back that was admitted.
+
+        Args:
+            assignment: that names a release.
+
+        Raises:
+            UpdateRefused: nobody can tell, because nothing is trusted now.
+        """
+        verified = self._trusted()
+        role = verified.role(kind_of(assignment.slot).role)
+        try:
+            admission.terms_of(assignment, verified.chain.targets, role)
+        except UpdateRefused:
+            return False
+        return True
 
     def time_floor_ms(self) -> int:
         """Milliseconds since 1970 before which no time is believed; 0 where nothing is known."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from edge_runtime.clock import NS_PER_MS, SystemClock
+from edge_runtime.updates.trust.bootstrap import check_root
 from fleet_server.cli.main import SERVER_MODULES, run
 from fleet_server.releases.key_directory import KeyDirectory
 from tests.rigs.deliveries import FakeClock
@@ -122,6 +123,7 @@ def test_the_ceremony_of_three_people(desk: Desk) -> None:
     secret = ["--passphrase-file", desk.file("passphrase")]
     repository = desk.export()
     assert "no keys of people yet" in desk.err
+    desk.refused(2, "has no root yet", "keys", "export", "--root", desk.file("root.json"))
     for name in ("ada", "ben", "cara"):
         desk.ok("keys", "init", desk.file(name), "--holder", name, *secret)
     first = desk.file("first.proposal")
@@ -136,7 +138,13 @@ def test_the_ceremony_of_three_people(desk: Desk) -> None:
     assert f"signed by enough people: fleet release publish {first}" in desk.err
     desk.refused(1, "has signed already", "keys", "sign", first, *desk.keys("ben"))
     desk.ok("release", "publish", first)
-    assert "preset      team" in desk.ok("keys", "inspect", desk.export())
+    shown = desk.ok("keys", "inspect", desk.export())
+    assert "preset      team" in shown
+    root = desk.file("root.json")
+    assert desk.ok("keys", "export", "--root", root) == "", "nothing but the root was asked for"
+    given = check_root(root.read_bytes())
+    assert f"root        1, fingerprint {given.fingerprint[:32]}" in shown
+    assert f"root 1, fingerprint {given.fingerprint[:32]}" in desk.err
 
 
 @pytest.mark.timeout(300)  # the golden vectors run behind everything else
@@ -402,7 +410,12 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
     )
     terms = read_terms(path)
     assert (terms.fit.hardware, terms.probation.seconds, terms.trackers.value) == (("orin",), 60, "continue")
-    for text, sentence in (("fit: {gpu: 1}\n", "fit.gpu"), ("- a\n", "--terms"), ("a: [\n", "no YAML")):
+    for text, sentence in (
+        ("fit: {gpu: 1}\n", "fit.gpu"),
+        ("- a\n", "--terms"),
+        ("a: [\n", "no YAML"),
+        ("a: 2026-99-99", "quote it"),
+    ):
         path.write_text(text)
         with pytest.raises(ConfigError, match=sentence):
             read_terms(path)

@@ -18,6 +18,7 @@ from fleet_server.cli import rollout_watch
 from fleet_server.cli.commands import COMMANDS
 from fleet_server.cli.main import run
 from fleet_server.cli.rollout_exits import rollout_exit, stands, way_exit
+from fleet_server.cli.rollout_forms import next_act
 from fleet_server.http.limits import Limits, Rate
 from fleet_server.rollouts.states import MemberState, RolloutState
 from tests.rigs.fleet_api import served
@@ -397,3 +398,19 @@ def test_every_state_of_a_device_has_its_exit_code() -> None:
     assert [state for state, code in codes.items() if code == 0] == [MemberState.HEALTHY]
     assert way_exit({"membership": {"state": None}, "has_it": True}) == 0, "it runs it, by whatever way"
     assert way_exit({"membership": {"state": None}, "has_it": False}) == 20
+
+
+@pytest.mark.parametrize(
+    "state", [state for state in RolloutState if state not in {"draft", "awaiting-approval"}]
+)
+def test_every_act_that_is_proposed_is_one_that_the_state_allows(state: RolloutState) -> None:
+    text = next_act({"id": "r1", "state": state.value, "needs": None, "author": "anna"})
+    ways = {
+        "start": RolloutState.RUNNING,
+        "resume": RolloutState.RUNNING,
+        "halt": RolloutState.HALTED,
+        "cancel": RolloutState.CANCELLED,
+    }
+    for act, becomes in ways.items():
+        assert act not in text.split("fleet rollout")[-1] or state.may_become(becomes), text
+    assert "rollback" not in text or state is RolloutState.HALTED  # by a person, from there alone

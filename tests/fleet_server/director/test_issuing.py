@@ -1,5 +1,6 @@
 """Signing what was decided: numbers, ends, nonces and keys, and that a device's own trust accepts it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,35 @@ def test_a_device_without_a_certificate_is_asked_once_it_has_one(fleet: PaperFle
     assert fleet.states(rollout) == {"dev-0": "assigned", "dev-1": "offered"}
     with fleet.store.engine.begin() as connection:
         run(connection, "UPDATE certificates SET state = 'active'")
+    fleet.pass_s(61)
+    assert fleet.service.step(fleet.now_ms).signed == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({f"v{number}": 1 for number in range(65)}, id="more than an assignment takes"),
+        pytest.param({"text": "x" * 60_000}, id="longer than an envelope"),
+    ],
+)
+def test_what_cannot_be_signed_is_said_once_and_stops_no_other(
+    fleet: PaperFleet, values: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.publish(1)
+    fleet.enrol(*names(2), fate="silent")
+    rollout = fleet.run(1)
+    fleet.service._engine.step(fleet.now_ms)
+    with fleet.store.engine.begin() as connection:
+        statement = "UPDATE assignments SET device_values = ? WHERE device = 'dev-0'"
+        run(connection, statement, json.dumps(values))
+    assert fleet.service.step(fleet.now_ms).signed == 1
+    assert fleet.states(rollout) == {"dev-0": "assigned", "dev-1": "offered"}
+    assert fleet.service.step(fleet.now_ms).signed == 0
+    fleet.pass_s(61)
+    fleet.service.step(fleet.now_ms)
+    assert [record.name for record in caplog.records].count("fleet_server.director") == 1
+    with fleet.store.engine.begin() as connection:
+        run(connection, "UPDATE assignments SET device_values = NULL")
     fleet.pass_s(61)
     assert fleet.service.step(fleet.now_ms).signed == 1
 

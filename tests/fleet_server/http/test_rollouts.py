@@ -137,7 +137,7 @@ def test_a_bad_rollout_is_halted_by_itself_and_sent_back_by_two_people(desk: Rol
         "step": "answer",
         "standing": "stops",
         "text": "tried, and went back to what ran before (probation-nonfinite)",
-        "change": "a release with another counter: this one will not run there",
+        "change": "a release with other content: this one will not run there",
     }
     refused = desk.anna.post(f"/v1/rollouts/{rollout}/rollback")
     assert refused.status_code in (403, 409)

@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
-from edge_runtime.protocol.update import LeftAs, Running, UpdateState
+from edge_runtime.protocol.update import LeftAs, Running, UpdateCode, UpdateState
+from fleet_server.rollouts import roster
 from fleet_server.rollouts.absorbing import MOST_AHEAD
+from fleet_server.rollouts.engine import TIDY_EVERY_MS
 from fleet_server.rollouts.reports import take_reports
 from fleet_server.rollouts.states import MemberState
+from fleet_server.storage.writing import run
 from tests.rigs.rollout_fleet import FACTS, SLOT, PaperFleet
 
 HEALTHY = {"state": UpdateState.HEALTHY, "terminal": True, "left": LeftAs.UPDATED}
@@ -43,6 +46,29 @@ def test_what_a_device_says_of_itself_is_kept_once_for_all_that_say_the_same(fle
     assert len(fleet.rows("SELECT * FROM device_facts")) == 2
 
 
+def test_one_device_that_says_something_else_each_time_does_not_fill_the_table(either: PaperFleet) -> None:
+    either.publish(1)
+    either.enrol("dev-0", "dev-1", fate="silent")
+    device = either.devices["dev-0"]
+    for memory_mb in range(1, 40):
+        said = [device.report(either.now_ms) for _ in range(2)]
+        different = FACTS.model_copy(update={"memory_mb": memory_mb})
+        either.take([("dev-0", said[0].model_copy(update={"facts": different})), ("dev-0", said[1])])
+    assert len(either.rows("SELECT * FROM device_facts")) == 1, "what is no longer true is not kept"
+    for memory_mb in range(1, 40):
+        either.say("dev-0", facts=FACTS.model_copy(update={"memory_mb": memory_mb}))
+    with either.store.read() as session:
+        roster._facts.cache_clear()
+        found = roster.candidates(session.connection(), SLOT)
+    assert [one.facts.memory_mb for one in found if one.facts] == [39, FACTS.memory_mb]
+    assert roster._facts.cache_info().currsize == 2, "nothing is parsed that no device says"
+    either.service.step(either.now_ms)
+    assert len(either.rows("SELECT * FROM device_facts")) == 2
+    either.say("dev-0")
+    either.service.step(either.now_ms + TIDY_EVERY_MS)
+    assert len(either.rows("SELECT * FROM device_facts")) == 1
+
+
 def test_an_older_report_that_comes_late_takes_nothing_back(asked: PaperFleet) -> None:
     device = asked.devices["dev-0"]
     old = device.report(asked.now_ms)
@@ -76,6 +102,21 @@ def test_a_device_that_lost_its_memory_is_believed_and_an_old_recording_is_not(
     assert slot(asked_either).counter == 2
 
 
+def test_the_end_counts_though_the_device_lost_its_journal_on_the_way(asked_either: PaperFleet) -> None:
+    device = asked_either.devices["dev-0"]
+    for state in (UpdateState.ACCEPTED, UpdateState.DOWNLOADING, UpdateState.PROBATION):
+        asked_either.say("dev-0", seq=1, state=state)
+    device.report_no, device.boot = 0, 2
+    end = {"state": UpdateState.REVERTED, "code": UpdateCode.STATE_LOST, "left": LeftAs.REVERTED}
+    late = asked_either.say("dev-0", seq=1, terminal=True, **end)
+    assert asked_either.states("r1") == {"dev-0": "reverted"}
+    assert 1 in _settled(asked_either)
+    device.report_no = 0
+    asked_either.say("dev-0", seq=1, state=UpdateState.ACCEPTED)
+    asked_either.take([("dev-0", late)])
+    assert asked_either.states("r1") == {"dev-0": "reverted"}
+
+
 def test_a_database_that_was_restored_goes_on_above_what_the_device_has_seen(asked: PaperFleet) -> None:
     asked.say("dev-0", seq=40, state=UpdateState.ACCEPTED)
     asked.service.cancel("anna", "r1", "restored")
@@ -98,6 +139,31 @@ def test_the_end_of_an_assignment_that_nobody_knows_is_kept_and_settled(asked_ei
 def test_a_number_from_nowhere_does_not_use_up_the_numbers(asked: PaperFleet, seq: int) -> None:
     asked.say("dev-0", seq=seq, state=UpdateState.ACCEPTED)
     assert asked.rows("SELECT seq FROM device_updates")[0].seq == 1
+
+
+def test_a_number_that_is_still_to_come_is_taken_by_no_report(asked_either: PaperFleet) -> None:
+    """A device that speaks of a number too far ahead, and then of the one before it, has that one collide."""
+    asked_either.say("dev-0", seq=1 + MOST_AHEAD + 1, **HEALTHY)
+    assert [row.seq for row in asked_either.rows("SELECT seq FROM assignments")] == [1]
+    asked_either.say("dev-0", seq=1 + MOST_AHEAD, state=UpdateState.ACCEPTED)
+    asked_either.enrol("dev-1", fate="silent")
+    asked_either.service.halt("anna", "r1", "no")
+    asked_either.service.cancel("anna", "r1", "no")
+    second = asked_either.run(1)
+    asked_either.round()
+    assert asked_either.states(second) == {"dev-0": "offered", "dev-1": "offered"}
+
+
+def test_a_number_that_somebody_has_taken_already_is_passed_over(asked_either: PaperFleet) -> None:
+    with asked_either.store.engine.begin() as connection:
+        taken = (
+            "INSERT INTO assignments (device, seq, slot, action, state, said, report_no, decided_ms, changed_ms, "
+            "due_ms, live, round) VALUES ('dev-0', 2, 'people', 'unknown', 'healthy', '', 1, 1, 1, 0, FALSE, 0)"
+        )
+        run(connection, taken)
+    asked_either.service.halt("anna", "r1", "no")
+    numbers = [(row.seq, row.action) for row in asked_either.rows("SELECT seq, action FROM assignments")]
+    assert sorted(numbers) == [(1, "install"), (2, "unknown"), (3, "hold")]
 
 
 def test_a_report_that_names_another_device_is_passed_over(asked: PaperFleet) -> None:

@@ -160,6 +160,15 @@ def test_a_revoked_release_halts_it(state: RolloutState) -> None:
     assert (found.turn.state, found.turn.code) == (R.HALTED, ReasonCode.RELEASE_REVOKED)
 
 
+@pytest.mark.parametrize(("at_work", "becomes"), [({"waiting": 1}, R.PAUSED), ({"pending": 1}, None)])
+def test_a_completed_one_with_devices_at_work_opens_again_when_its_release_is_revoked(
+    at_work: dict[str, int], becomes: RolloutState | None
+) -> None:
+    found = decide(rollout(a(S.PASSED, healthy=3, **at_work), state=R.COMPLETED, revoked=True), NOW)
+    assert (None if found.turn is None else found.turn.state) is becomes
+    assert found.turn is None or found.turn.code is ReasonCode.RELEASE_REVOKED
+
+
 @pytest.mark.parametrize("state", set(R) - {R.RUNNING, R.PAUSED, R.COMPLETED})
 def test_others_are_left_alone(state: RolloutState) -> None:
     assert decide(rollout(a(S.OPEN, reverted=9), state=state, revoked=True), NOW) == Decision()

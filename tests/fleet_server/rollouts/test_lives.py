@@ -50,7 +50,7 @@ class Lives(RuleBasedStateMachine):
     )
     def create(self, counter: int, on_fail: OnFail, two: bool, in_flight: int, by: str) -> None:
         stages = (stage(5000), stage()) if two else (stage(),)
-        limits = {"offered_s": 60, "probation_s": 60, "unreachable_s": 120}
+        limits = {"offered_s": 60, "probation_s": 1900, "unreachable_s": 120}
         plan = self.fleet.plan(
             counter, *stages, on_fail=on_fail, pacing=Pacing(max_in_flight=in_flight), deadlines=limits
         )

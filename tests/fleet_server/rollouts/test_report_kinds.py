@@ -2,10 +2,13 @@
 
 import pytest
 
+from edge_runtime.protocol.release import ProbationTerms, ShadowTerms
 from edge_runtime.protocol.update import LeftAs, Running, UpdateAction, UpdateCode, UpdateState
+from edge_runtime.updates.machine.table import Deadlines as OnDevice
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
-from fleet_server.rollouts.records import OnFail
+from fleet_server.rollouts.records import Deadlines, OnFail
 from fleet_server.rollouts.states import Exclusion, MemberState, ReasonCode, RolloutState, StageState
+from fleet_server.rollouts.sweeps import TOLD_WITHIN_S
 from tests.rigs.rollout_fleet import FACTS, PaperFleet, names, stage
 
 
@@ -13,10 +16,10 @@ def test_kind_1_a_device_that_never_comes_back_is_stuck_and_counts_as_bad(either
     either.publish(1)
     either.enrol(*names(3))
     either.enrol("gone", fate="vanishes")
-    rollout = either.run(1, stage(rules={"max_bad": 1}), deadlines={"probation_s": 100})
+    rollout = either.run(1, stage(rules={"max_bad": 1, "max_wait_s": 9999}), deadlines={"probation_s": 1900})
     either.round()
     either.presence("offline", "gone")
-    either.rounds(9, 10)
+    either.rounds(9, 210)
     assert either.states(rollout)["gone"] == "probation"
     either.round(20)
 
@@ -30,11 +33,11 @@ def test_kind_1_a_device_that_is_stuck_after_all_stages_passed_still_counts(flee
     fleet.publish(1)
     fleet.enrol(*names(8))
     fleet.enrol("slow-1", "slow-2", fate="vanishes")
-    limits = {"probation_s": 300}
+    limits = {"probation_s": 1900}
     rollout = fleet.run(1, stage(rules={"min_share": 0.8, "max_bad_share": 0.1}), deadlines=limits)
     fleet.rounds(4, 10)
     assert fleet.show(rollout).state is RolloutState.COMPLETED
-    fleet.rounds(2, 300)
+    fleet.rounds(2, 1900)
     shown = fleet.show(rollout)
     assert shown.counts == {MemberState.HEALTHY: 8, MemberState.STUCK: 2}
     assert (shown.state, shown.reason_code) == (RolloutState.PAUSED, ReasonCode.REOPENED)
@@ -64,8 +67,36 @@ def test_kind_1_what_a_deadline_makes_of_a_device(
         fleet.say("dev-0", seq=1, state=state)
     if not online:
         fleet.presence("offline", "dev-0")
-    fleet.round(61.5)
+    fleet.round(1900)
     assert fleet.states(rollout)["dev-0"] == becomes.value
+
+
+@pytest.mark.parametrize("state", [UpdateState.STAGED, UpdateState.PROBATION])
+def test_kind_1_what_people_signed_is_allowed_whatever_the_plan_says(
+    fleet: PaperFleet, state: UpdateState
+) -> None:
+    fleet.publish(
+        1,
+        shadow=ShadowTerms(max_seconds=5 * 3600),
+        probation=ProbationTerms(max_seconds=5 * 3600),
+    )
+    fleet.enrol("dev-0", fate="silent")
+    rollout = fleet.run(1, deadlines={"staged_s": 60, "probation_s": 60})
+    fleet.round()
+    fleet.say("dev-0", seq=1, state=state)
+    fleet.round(5 * 3600 + 1700)  # a device has ten minutes itself, and then it has to be heard
+    assert fleet.states(rollout)["dev-0"] == state.value
+    fleet.round(200)
+    assert fleet.states(rollout)["dev-0"] == "stuck"
+
+
+def test_kind_1_by_default_the_device_comes_to_its_own_limit_first() -> None:
+    ours, devices, margin_s = Deadlines(), OnDevice(), 1800
+    assert ours.downloading_s >= devices.download // 1000 + margin_s
+    assert ours.verified_s >= devices.prepare // 1000 + margin_s
+    assert ours.waiting_s >= devices.wait // 1000 + margin_s
+    assert ours.activating_s >= devices.activate // 1000 + 600
+    assert devices.margin // 1000 < TOLD_WITHIN_S
 
 
 def test_kind_2_a_later_report_with_another_hash_reopens_the_verdict(either: PaperFleet) -> None:
@@ -237,6 +268,46 @@ def test_kind_16_a_release_that_is_revoked_halts_its_rollout(fleet: PaperFleet) 
     assert (shown.state, shown.reason_code) == (RolloutState.HALTED, ReasonCode.RELEASE_REVOKED)
     with pytest.raises(RolloutProblem, match="was revoked"):
         fleet.service.create("anna", fleet.plan(1))
+
+
+def test_kind_16_a_release_revoked_after_its_rollout_completed_is_taken_back(either: PaperFleet) -> None:
+    either.publish(1)
+    either.enrol(*names(3))
+    either.enrol("parked", fate="silent")
+    either.enrol("away", online=False)
+    rollout = either.run(1, stage(rules={"min_share": 0.5}))
+    either.round()
+    either.say("parked", seq=1, state=UpdateState.WAITING)
+    either.rounds(2, 20)
+    assert either.show(rollout).state is RolloutState.COMPLETED
+    either.revoke(1)
+    either.presence("online", "away")
+    either.enrol("late")
+    either.devices["parked"].fate = "healthy"
+    either.devices["parked"].last_seq = 1
+    either.rounds(3, 31)
+    shown = either.show(rollout)
+    assert (shown.state, shown.reason_code) == (RolloutState.HALTED, ReasonCode.RELEASE_REVOKED)
+    assert either.states(rollout)["parked"] == "withdrawn"
+    assert [one.action for one in either.devices["parked"].seen] == [UpdateAction.HOLD]
+    assert either.devices["away"].seen == either.devices["late"].seen == []
+
+
+def test_kind_16_a_revoked_release_is_offered_to_nobody_who_comes_later(either: PaperFleet) -> None:
+    either.publish(1)
+    either.enrol(*names(3))
+    either.enrol("away", online=False)
+    rollout = either.run(1, stage(rules={"min_share": 0.5}))
+    either.rounds(3, 20)
+    assert either.show(rollout).state is RolloutState.COMPLETED
+    either.revoke(1)
+    either.presence("online", "away")
+    either.enrol("late")
+    either.set_state("revoked", "dev-0")  # the rollout is looked at and written, whoever there is to ask
+    either.rounds(3, 31)
+    assert either.show(rollout).state is RolloutState.COMPLETED
+    assert either.states(rollout)["away"] == "pending"
+    assert either.devices["away"].seen == either.devices["late"].seen == []
 
 
 def test_kind_19_no_data_is_inconclusive_and_pauses(fleet: PaperFleet) -> None:

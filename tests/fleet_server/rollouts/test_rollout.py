@@ -211,6 +211,8 @@ def test_a_stage_waits_for_what_people_signed_and_wider_or_sooner_is_refused(fle
         RolloutProblem, match="stage 2 opens 100 % of the fleet, and people signed for 90 % at most"
     ):
         fleet.service.create("anna", fleet.plan(1, stage(5000), stage()))
+    previews = fleet.service.plan(fleet.plan(1, stage(5000), stage())).stages
+    assert [preview.opens_at_ms for preview in previews] == [fleet.now_ms, None]
     soon = stage(9000, not_before_ms=later - 1)
     with pytest.raises(RolloutProblem, match="stage 2 is to open sooner than people signed for"):
         fleet.service.create("anna", fleet.plan(1, stage(5000), soon))
@@ -362,6 +364,29 @@ def test_a_configuration_brings_each_device_its_values(either: PaperFleet) -> No
     either.round()
     assert either.devices["dev-0"].seen[0].values == {"limit": 3, "name": "x"}
     assert either.devices["dev-1"].seen[0].values == {"limit": 0.5, "name": "x"}
+
+
+def test_a_configuration_goes_back_with_the_values_that_each_device_had(either: PaperFleet) -> None:
+    site = {"slot": CONFIGURATION_SLOT, "release": "site"}
+    first = either.publish(1, name="site", kind=ReleaseKind.CONFIGURATION)
+    either.publish(2, name="site", kind=ReleaseKind.CONFIGURATION, rollback_to=(first,))
+    either.enrol(*names(2))
+    for name in names(2):
+        either.say(name, slot=CONFIGURATION_SLOT)
+    values = {"values": {"limit": 3, "name": "x"}, "device_values": {"dev-1": {"limit": 0.5}}}
+    either.run(1, **site, **values)
+    either.rounds(3, 20)
+    second = either.run(2, **site, values={"limit": 9})
+    either.rounds(2)
+    either.service.halt("anna", second, "no")
+    either.service.approve("ben", second)
+    either.service.rollback("anna", second)
+    either.rounds(3)
+    last = {name: device.seen[-1] for name, device in either.devices.items()}
+    assert {one.action for one in last.values()} == {UpdateAction.ROLLBACK}
+    assert {one.sha256 for one in last.values()} == {first}
+    assert last["dev-0"].values == {"limit": 3, "name": "x"}
+    assert last["dev-1"].values == {"limit": 0.5, "name": "x"}
 
 
 def test_what_people_are_told_of_a_device(either: PaperFleet) -> None:

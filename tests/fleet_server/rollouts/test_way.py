@@ -307,7 +307,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             "answer",
             Standing.STOPS,
             "tried, and went back to what ran before (probation-nonfinite)",
-            "another counter",
+            "other content",
         ),
         (
             rollout(),

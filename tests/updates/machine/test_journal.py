@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_runtime.protocol.update import LeftAs, UpdateAction, UpdateState
+from edge_runtime.protocol.update import LeftAs, UpdateAction, UpdateCode, UpdateState
 from edge_runtime.updates.machine import Ended, Journal, JournalLost, KnownBad
 from edge_runtime.updates.machine.backoff import FIRST_MS, LONGEST_MS, wait_ms
-from edge_runtime.updates.machine.journal import MOST_ENDED
+from edge_runtime.updates.machine.journal import MOST_ENDED, MOST_SLOTS, JournalUnfit
 from edge_runtime.updates.machine.known_bad import MOST
 from tests.updates.machine.works import NEW, assignment, at, work
 
@@ -75,6 +75,24 @@ def test_it_forgets_the_oldest_and_knows_that_it_does() -> None:
     assert not journal.forgot("detector", 11)
     assert journal.knows(11)
     assert not journal.knows(5)
+
+
+def test_what_is_written_can_always_be_read_again() -> None:
+    """Slots that the device lacks are not written down; if there are too many all the same, its own stay."""
+    journal = Journal()
+    for seq in range(1, 100):
+        one = work(S.REFUSED, assignment=assignment(seq, f"s{seq}"), code=UpdateCode.SLOT_UNKNOWN)
+        end = ended(seq, f"s{seq}").model_copy(update={"code": UpdateCode.SLOT_UNKNOWN})
+        journal = journal.with_work(one).without(seq, end)
+    assert journal.heard == {}
+    for seq in range(1, 100):
+        journal = journal.without(seq, ended(seq, f"s{seq}"))
+    with pytest.raises(JournalUnfit, match="heard"):
+        journal.encode()
+    bounded = journal.bounded(["s3"])
+    assert len(bounded.heard) == MOST_SLOTS
+    assert {"s3", "s99"} <= set(bounded.heard)
+    assert Journal.decode(bounded.encode()) == bounded
 
 
 def test_numbers_of_reports_are_given_once() -> None:

@@ -132,10 +132,21 @@ def shadowed(
         ({"frames": 0, "unanswered": 20, "seconds": 2}, C.SHADOW_DISAGREES),
         ({"candidate_ms": 40}, True),
         ({"candidate_ms": 41}, C.SHADOW_SLOW),
-        ({"candidate_ms": 400, "running_ms": None}, True),
+        ({"candidate_ms": 400, "running_ms": None}, None),
+        ({"candidate_ms": 400, "running_ms": None, "age_s": 3600}, C.SHADOW_NO_DATA),
+        ({"candidate_ms": None, "age_s": 3600}, C.SHADOW_NO_DATA),
         ({"rise_c": 15.5}, C.SHADOW_HOT),
         ({"rise_c": None}, True),
     ],
 )
 def test_shadow(changes: dict[str, Any], expected: UpdateCode | bool | None) -> None:
     assert shadowed(**changes) == expected
+
+
+def test_frames_without_numbers_are_counted_as_they_were() -> None:
+    told = judge_shadow(SHADOW, replace(AGREES, frames=100, nonfinite=7), 61, None, 15)
+    assert told.text == "7 of 100 frames held values that are no numbers"
+    told = judge_shadow(SHADOW, replace(AGREES, frames=40, unanswered=60), 61, None, 15)
+    assert told.text == "60 of 100 frames got no answer, or none in numbers"
+    told = judge_probation(TERMS, BEFORE, replace(WELL, nonfinite=3), DEVICE, 300, same_boot=True)
+    assert told.text == "3 of 3000 frames held values that are no numbers"

@@ -150,7 +150,15 @@ def test_a_shadow_run_is_asked_for_and_ended() -> None:
     on = loaded(shadow=Shadowed(on=True))
     assert step(staged, seen(view=view(candidate=on)), RULES).orders == ()
     whole = Shadowed(
-        seconds=61, frames=100, running_objects=50, found=49, candidate_objects=50, confirmed=49, on=True
+        seconds=61,
+        frames=100,
+        running_objects=50,
+        found=49,
+        candidate_objects=50,
+        confirmed=49,
+        running_ms=20,
+        candidate_ms=20,
+        on=True,
     )
     done = step(staged, seen(62, view=view(candidate=loaded(shadow=whole))), RULES)
     assert (done.work.state, done.orders) == (S.ACTIVATING, (Order.REST,))
@@ -178,9 +186,30 @@ def test_what_is_in_the_way() -> None:
     unknown = step(ready, seen(view=here, wall_ms=None), NIGHT).work
     assert unknown.code is UpdateCode.OUTSIDE_WINDOW
     assert step(ready, seen(view=here, wall_ms=NIGHT_MS), NIGHT).work.state is S.ACTIVATING
-    back = work(S.STAGED, assignment=assignment(action=UpdateAction.ROLLBACK))
+    back = work(S.STAGED, assignment=assignment(action=UpdateAction.ROLLBACK), back=True)
     assert step(back, seen(view=here, wall_ms=DAY_MS), NIGHT).work.state is S.ACTIVATING
     assert step(back, seen(view=here, device=held), NIGHT).work.state is S.WAITING
+
+
+def test_what_only_the_assignment_calls_a_way_back_is_as_new_as_any_other() -> None:
+    """The director's key is online: a thief of it spares a release neither its shadow run nor its window."""
+    called = work(S.STAGED, assignment=assignment(action=UpdateAction.ROLLBACK))
+    here = view(candidate=loaded())
+    assert step(called, seen(view=here), RULES).orders == (Order.SHADOW,)
+    shown = called.model_copy(update={"shadowed": True})
+    outside = step(shown, seen(view=here, wall_ms=DAY_MS), NIGHT).work
+    assert (outside.state, outside.code) == (S.WAITING, UpdateCode.OUTSIDE_WINDOW)
+
+
+@pytest.mark.parametrize("state", [S.STAGED, S.WAITING])
+def test_nothing_begins_that_nobody_vouches_for(state: UpdateState) -> None:
+    ready, here = work(state, shadowed=True), view(candidate=loaded())
+    assert step(ready, seen(view=here, vouched=None), RULES).work.state is state
+    revoked = step(ready, seen(view=here, vouched=False), RULES).work
+    assert (revoked.state, revoked.code) == (S.REFUSED, UpdateCode.TARGET_UNKNOWN)
+    assert not denies(revoked)
+    back = ready.model_copy(update={"back": True})
+    assert step(back, seen(view=here, vouched=False), RULES).work.state is S.ACTIVATING
 
 
 def test_waiting_gives_the_memory_back_and_loads_again() -> None:
@@ -217,6 +246,19 @@ def test_a_configuration_has_no_shadow_run_and_other_values_are_put_in_use() -> 
     assert step(activating, taken, RULES).work.state is S.PROBATION
     bad = work(S.REVERTED, terms=kind, **slot)
     assert step(bad, replace(taken, on_trial=None), RULES).orders == (Order.REVERT,)
+
+
+def test_other_values_that_are_not_applied_are_no_success_of_what_runs() -> None:
+    """The release in use has the same name: only what is beside it tells that its new values failed."""
+    slot = {"assignment": assignment(slot="configuration", values={"limit": 3})}
+    activating = work(S.ACTIVATING, terms=terms(kind="configuration", name="site", package=None), **slot)
+    failed = loaded(loading=Loading.FAILED, code=UpdateCode.ACTIVATION, text="no such camera")
+    now = seen(view=view(NEW, failed), active=NEW, on_trial=NEW)
+    after = step(activating, now, RULES).work
+    assert (after.state, after.code, after.text) == (S.REVERTED, UpdateCode.ACTIVATION, "no such camera")
+    before_trial = seen(view=view(NEW, seconds=900, frames=9000), active=NEW)
+    decision = step(activating, before_trial, RULES)
+    assert (decision.work.state, decision.orders) == (S.ACTIVATING, (Order.BEGIN_TRIAL, Order.LOAD))
 
 
 def test_what_perception_gave_up_is_taken_back() -> None:

@@ -329,6 +329,53 @@ def test_a_robot_that_moves_says_no(device: UpdatingDevice) -> None:
     assert device.run_to_end(seq).state is S.HEALTHY
 
 
+def test_what_is_revoked_while_it_waits_never_comes_into_use(device: UpdatingDevice) -> None:
+    """Days may pass between the judgement of an assignment and the hour in which nothing is in the way."""
+    device.around.locked = True
+    release = device.release(1)
+    seq = device.assign(release)
+    device.run(60, until=lambda: (seq, S.WAITING, UpdateCode.LOCKED) in device.states)
+    del device.fleet.roles["models"].targets[release.terms.target]
+    device.fleet.publish("models")
+    device.clock.boot_ns += 700 * 10**9
+    device.clock.wall_ns += 700 * 10**9
+    device.around.locked = False
+    report = device.run_to_end(seq)
+    assert (report.state, report.code, report.left) == (
+        S.REFUSED,
+        UpdateCode.TARGET_UNKNOWN,
+        LeftAs.UNCHANGED,
+    )
+    assert "activate" not in device.perception.calls
+    assert device.driver is not None
+    assert device.driver.memory.known_bad.denied == {}, "it did not fail here"
+
+
+def test_what_is_revoked_ends_even_while_it_has_to_wait(device: UpdatingDevice) -> None:
+    device.around.locked = True
+    release = device.release(1)
+    seq = device.assign(release)
+    device.run(40)
+    del device.fleet.roles["models"].targets[release.terms.target]
+    device.fleet.publish("models")
+    assert device.run_to_end(seq, 3700).code is UpdateCode.TARGET_UNKNOWN
+
+
+def test_what_waited_is_put_in_use_although_the_server_is_away_and_its_metadata_ended(
+    device: UpdatingDevice,
+) -> None:
+    """Time takes nothing back that was admitted: a fleet without its server still goes through its windows."""
+    device.around.locked = True
+    seq = device.assign(device.release(1))
+    device.run(40)
+    device.clock.boot_ns += 3 * 86_400 * 10**9
+    device.clock.wall_ns += 3 * 86_400 * 10**9
+    device.fleet.refused["timestamp.json"] = 503
+    device.around.locked = False
+    assert device.run_to_end(seq).state is S.HEALTHY
+    assert device.fleet.asked["timestamp.json"] >= 2, "it was asked for all the same"
+
+
 def test_a_lock_that_is_taken_in_the_last_moment_counts(
     device: UpdatingDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -426,6 +473,14 @@ def test_a_way_back_that_people_signed_needs_no_shadow_run(device: UpdatingDevic
     assert "shadow" not in device.perception.calls
 
 
+def test_a_new_release_that_is_called_a_way_back_has_its_shadow_run(device: UpdatingDevice) -> None:
+    """A thief of the director's key can write any action into an assignment."""
+    running(device)
+    device.perception.calls.clear()
+    device.run_to_end(device.assign(device.release(2), action=UpdateAction.ROLLBACK))
+    assert device.perception.calls.index("shadow") < device.perception.calls.index("activate")
+
+
 def test_two_slots_are_worked_at_in_their_order(device: UpdatingDevice) -> None:
     """The other slot's assignment is refused for what it is, and takes nothing from the first."""
     first = device.release(1)
@@ -436,6 +491,26 @@ def test_two_slots_are_worked_at_in_their_order(device: UpdatingDevice) -> None:
     assert report.state is S.HEALTHY
     [number] = device.seen[7]
     assert (device.reports[number].code, device.reports[number].slot) == (UpdateCode.SLOT_UNKNOWN, "reader")
+
+
+def test_slots_that_are_not_there_leave_the_journal_readable(device: UpdatingDevice) -> None:
+    running(device)
+    other = device.fleet.release(1, "reader")
+    for first in range(10, 80, 14):
+        device.deliver(
+            *(
+                device.fleet.assign("cam-07", "7c" * 32, seq, other, slot=f"reader-{seq}")
+                for seq in range(first, first + 14)
+            )
+        )
+        device.run(40)
+    assert len(device.seen) == 71
+    device.restart("process")
+    device.run(2)
+    assert device.driver is not None
+    assert device.driver.memory.lost is None
+    assert set(device.driver.memory.journal.heard) == {SLOT}
+    assert set(device.driver.memory.known_bad.ended) == {SLOT}
 
 
 def test_a_ring_that_is_not_open_is_waited_for(device: UpdatingDevice) -> None:
@@ -449,6 +524,23 @@ def test_a_ring_that_is_not_open_is_waited_for(device: UpdatingDevice) -> None:
     assert device.run_to_end(seq, 3000).state is S.HEALTHY
 
 
+@pytest.mark.parametrize("both", [False, True], ids=["renewed", "renewed-and-the-old-one-again"])
+def test_what_ran_out_waits_until_it_is_renewed(device: UpdatingDevice, both: bool) -> None:
+    """Switched on after a week, a device reads its own old copy first; the fleet has renewed the same number."""
+    release, now_ms = device.release(1), device.clock.wall_ns // 1_000_000
+    seq = device.assign(release, issued_ms=now_ms - 9 * 86_400_000, expires_ms=now_ms - 86_400_000)
+    [old] = device.desired.values()
+    device.run(30)
+    assert (seq, S.WAITING, UpdateCode.EXPIRED) in device.states
+    assert seq not in device.seen
+    device.assign(release, seq=seq)
+    if both:
+        device.restart("process")
+        device.deliver(*device.desired.values(), old)
+    assert device.run_to_end(seq).state is S.HEALTHY
+    assert len(device.seen[seq]) == 1
+
+
 def test_waiting_is_ended_by_something_newer_before_it_was_taken_up(device: UpdatingDevice) -> None:
     late = device.clock.wall_ns // 1_000_000 + 10**9
     seq = device.assign(device.release(1, openings=(Opening(basis_points=10_000, not_before_ms=late),)))
@@ -456,6 +548,37 @@ def test_waiting_is_ended_by_something_newer_before_it_was_taken_up(device: Upda
     newer = device.assign(device.release(2))
     assert device.run_to_end(newer).state is S.HEALTHY
     assert device.reports[min(device.seen[seq])].state is S.SUPERSEDED
+
+
+def test_rubbish_that_never_ends_costs_little(device: UpdatingDevice) -> None:
+    """Whoever holds the broker can bring something else every second; each would be a refresh and a report."""
+    release = device.release(1)
+    thief = device.fleet.signers["timestamp"][0]
+    device.run(2)
+    asked, told = device.fleet.asked["timestamp.json"], len(device.reports)
+    for seq in range(1, 301):
+        device.deliver(device.fleet.assign("cam-07", "7c" * 32, seq, release, signer=thief), b"{%d}" % seq)
+        device.run(1)
+    assert device.fleet.asked["timestamp.json"] - asked <= 8 + 300 / 30
+    assert 2 <= len(device.reports) - told <= 11
+    assert device.run_to_end(device.assign(release, seq=1)).state is S.HEALTHY
+
+
+def test_what_waits_is_not_ended_by_what_only_claims_to_be_later(device: UpdatingDevice) -> None:
+    """The broker is not trusted: it may bring anything, with any number, in the place of what the fleet desires."""
+    opens_ms = device.clock.wall_ns // 1_000_000 + 3_600_000
+    release = device.release(1, openings=(Opening(basis_points=10_000, not_before_ms=opens_ms),))
+    seq = device.assign(release)
+    device.run(30)
+    assert (seq, S.WAITING, UpdateCode.RING_CLOSED) in device.states
+    thief = device.fleet.signers["timestamp"][0]
+    device.deliver(device.fleet.assign("cam-07", "7c" * 32, 99, release, signer=thief))
+    device.run(60)
+    assert device.seen == {}
+    device.deliver()
+    device.clock.wall_ns += 3_600_000_000_000
+    device.clock.boot_ns += 3_600_000_000_000
+    assert device.run_to_end(seq, 3000).state is S.HEALTHY
 
 
 def test_a_stranger_uses_up_no_number(device: UpdatingDevice) -> None:

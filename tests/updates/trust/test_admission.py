@@ -6,6 +6,7 @@ import pytest
 
 from edge_runtime.protocol.release import BUCKETS, Fit, Opening, ReleaseKind, VersionBounds, bucket
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, UpdateAction, UpdateCode
+from edge_runtime.updates.problems import UpdateRefused
 from tests.rigs.signed_repository import DAY, SignedRepository, make_release, now, now_ms
 from tests.rigs.trusting_device import DEVICE, NOTHING, TrustingDevice, refusal
 
@@ -122,7 +123,18 @@ def test_back_to_what_was_signed_for_whatever_its_ring_and_labels(
     old = fleet.release(2, openings=(), labels=("cat",))
     device.run(fleet.release(3, rollback_to=(old.sha256,), labels=("dog",), relabels=True))
     device.trust.refresh()
-    assert device.admit(device.assigned(old, action=ROLLBACK)).terms == old.terms
+    admitted = device.admit(device.assigned(old, action=ROLLBACK))
+    assert (admitted.terms, admitted.back) == (old.terms, True)
+
+
+def test_forward_or_nowhere_is_no_way_back_whatever_it_is_called(
+    fleet: SignedRepository, device: TrustingDevice
+) -> None:
+    here, newer = fleet.release(2), fleet.release(3)
+    device.trust.refresh()
+    device.run(here)
+    for release in (here, newer):
+        assert not device.admit(device.assigned(release, action=ROLLBACK)).back
 
 
 def test_back_is_still_fitted_and_never_to_what_has_failed(
@@ -136,7 +148,9 @@ def test_back_is_still_fitted_and_never_to_what_has_failed(
     assert refusal(lambda: device.admit(sealed)) is UpdateCode.HARDWARE
     device.denied = {old.sha256}
     sealed = device.assigned(old, action=ROLLBACK)
-    assert refusal(lambda: device.admit(sealed)) is UpdateCode.KNOWN_BAD
+    with pytest.raises(UpdateRefused, match="only an assignment that is newer") as refused:
+        device.admit(sealed)
+    assert refused.value.code is UpdateCode.KNOWN_BAD
 
 
 def test_back_is_permitted_once_and_not_on_and_on(fleet: SignedRepository, device: TrustingDevice) -> None:
@@ -180,11 +194,28 @@ def test_other_labels_that_are_meant(fleet: SignedRepository, device: TrustingDe
     assert device.admit(device.assigned(release)).terms == release.terms
 
 
+def test_what_was_admitted_is_signed_until_people_take_it_back(
+    fleet: SignedRepository, device: TrustingDevice
+) -> None:
+    """Whatever time it is: what has expired may still be put in use by who admitted it before."""
+    release = fleet.release(2)
+    device.trust.refresh()
+    assignment = device.admit(device.assigned(release)).assignment
+    device.clock.ahead_ms = 400 * 86_400_000
+    assert device.restarted().still_signed(assignment)
+    device.clock.ahead_ms = 0
+    del fleet.roles["models"].targets[release.terms.target]
+    fleet.publish("models")
+    assert device.trust.still_signed(assignment), "by what this device knows"
+    device.trust.refresh()
+    assert not device.trust.still_signed(assignment)
+    device.wipe_metadata()
+    assert refusal(lambda: device.restarted().still_signed(assignment)) is UpdateCode.METADATA_UNAVAILABLE
+
+
 def test_again_says_whether_time_or_a_refresh_may_help(
     fleet: SignedRepository, device: TrustingDevice
 ) -> None:
-    from edge_runtime.updates.problems import UpdateRefused
-
     later = fleet.release(2, openings=())
     device.trust.refresh()
     stranger = SignedRepository().signers["director"][0]

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tuf.api.metadata import Metadata, Root
 
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.trust.bootstrap import MAX_ROOT_BYTES, check_root, read_root, write_root
-from tests.rigs.signed_repository import DAY, SignedRepository, now, sha256
+from fleet_server.releases.repository import fingerprint
+from tests.rigs.signed_repository import DAY, SignedRepository, now
 from tests.rigs.small_disk import fill_up, small_disk
 from tests.rigs.trusting_device import TrustingDevice, refusal
 
@@ -18,7 +20,7 @@ def test_a_root_says_what_it_is(fleet: SignedRepository, tmp_path: Path) -> None
     found = write_root(tmp_path / "updates", data)
     assert found is not None
     assert (found.version, found.threshold, found.keys) == (1, 2, 3)
-    assert found.sha256 == sha256(data)
+    assert found.fingerprint == fingerprint(Metadata[Root].from_bytes(data)), "as `fleet keys` shows it"
     assert found.expires_ms == round(fleet.root.expires.timestamp() * 1000)
     assert read_root(tmp_path / "updates") == data
     assert (tmp_path / "updates" / "root.json").stat().st_mode & 0o777 == 0o600

@@ -77,7 +77,9 @@ def test_in_1970_the_floor_counts(fleet: SignedRepository, device: TrustingDevic
     device.restarted()
     assert device.admit(device.assigned(release)).terms == release.terms
     sealed = device.assigned(release, issued_ms=1, expires_ms=device.trust.time_floor_ms())
-    assert refusal(lambda: device.admit(sealed)) is UpdateCode.EXPIRED
+    with pytest.raises(UpdateRefused) as refused:
+        device.admit(sealed)
+    assert (refused.value.code, refused.value.again) == (UpdateCode.EXPIRED, True)
 
 
 def test_in_1970_openings_wait_for_the_floor(fleet: SignedRepository, device: TrustingDevice) -> None:
