@@ -101,6 +101,10 @@ def test_every_operation_of_the_openapi_asks_who_it_is_but_for_these(small_api: 
         "renew",
         "headEvidence",
         "patchEvidence",
+        "fetchUpdateMetadata",  # these four, as evidence, ask for a device's certificate
+        "fetchUpdateTarget",
+        "fetchUpdateBlob",
+        "headUpdateBlob",
     }
     document = small_api.application.app.openapi()
     found = {
