@@ -1,7 +1,6 @@
 """How processes end: a child with its parent, however that ends, and no crash with its memory in a file."""
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
@@ -28,6 +27,8 @@ def die_with_parent(number: int = signal.SIGKILL, parent: int | None = None) -> 
         number: of the signal.
         parent: its process id, where the child was told in another way than by `told_parent`.
     """
+    import ctypes  # noqa: PLC0415 - the guard calls this when it has evaluated first (docs/decisions/0278)
+
     told = os.environ.pop(PARENT, "")  # it is about this process alone, not about its children
     if parent is None:
         parent = int(told) if told.isdecimal() else os.getppid()

@@ -139,21 +139,21 @@ def _settings_text(
         "# Settings of this fleet server; docs/fleet.md names all of them. Read when it starts.",
         "version = 1",
         "# Names and addresses by which devices and operators reach it; the first is told to devices.",
-        f"hosts = [{', '.join(_quoted(host) for host in hosts)}]",
+        f"hosts = [{', '.join(quoted(host) for host in hosts)}]",
     ]
     if database is not None:
-        lines.append(f"database = {_quoted(database)}")
+        lines.append(f"database = {quoted(database)}")
     if listen is not None:
         host, _, port = listen.rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigError(f"--listen ({LISTEN_VARIABLE}) is HOST:PORT, for example 0.0.0.0:8443")
-        lines += ["", "[http]", f"host = {_quoted(host.strip('[]'))}", f"port = {int(port)}"]
+        lines += ["", "[http]", f"host = {quoted(host.strip('[]'))}", f"port = {int(port)}"]
     if broker_port is not None:
         lines += ["", "[broker]", f"port = {broker_port}"]
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A basic string of TOML; what needs more escaping than this is no host and no URL."""
     if not text.isprintable() or not text:
         raise ConfigError("a host or URL has characters that do not belong there")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from typing_extensions import Self
+
 _CHUNK = 65_536
 _MAX_BUFFER = 1 << 20
 
@@ -48,7 +50,7 @@ class Cable:
         self._thread = threading.Thread(target=self._forward, name="cable", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> "Cable":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -109,6 +111,7 @@ class Cable:
                 continue
             ready = self._selector.select(0.02)
             with self._lock:
+                self._release()
                 for key, events in ready:
                     if key.data is None:
                         self._accept()
@@ -123,7 +126,7 @@ class Cable:
                 near.close()
                 return
             try:
-                far = socket.create_connection(self.target, timeout=2)
+                far = self._reach(near)
             except OSError:
                 near.close()
                 return
@@ -157,18 +160,39 @@ class Cable:
     def _flush(self, pair: _Pair, sink: socket.socket, *, to_far: bool) -> None:
         buffer = pair.up if to_far else pair.down
         with contextlib.suppress(BlockingIOError):
-            while buffer:
-                sent = sink.send(buffer[:_CHUNK])
+            while buffer and (allowed := self._allowed(buffer)):
+                sent = sink.send(buffer[: min(_CHUNK, allowed)])
                 del buffer[:sent]
+                self._passed(buffer, sent)
                 if to_far:
                     self._bytes_up += sent
                 else:
                     self._bytes_down += sent
         for end, pending, filling in ((pair.near, pair.down, pair.up), (pair.far, pair.up, pair.down)):
-            wanted = selectors.EVENT_WRITE if pending else 0
+            wanted = selectors.EVENT_WRITE if pending and self._allowed(pending) else 0
             if len(filling) < _MAX_BUFFER:
                 wanted |= selectors.EVENT_READ
-            self._selector.modify(end, wanted or selectors.EVENT_WRITE, pair)
+            self._selector.modify(end, wanted or self._idle(pending), pair)
+
+    # ---- what a worse network than a cable does otherwise
+
+    def _reach(self, near: socket.socket) -> socket.socket:  # noqa: ARG002 - of a connection that came in
+        """The far end of a new connection; an OSError where there is none."""
+        return socket.create_connection(self.target, timeout=2)
+
+    def _allowed(self, buffer: bytearray) -> int:
+        """How many bytes of what waits may go on now."""
+        return len(buffer)
+
+    def _passed(self, buffer: bytearray, number: int) -> None:
+        """So many bytes went on."""
+
+    def _release(self) -> None:
+        """Time has passed: what was held back may go on."""
+
+    def _idle(self, pending: bytearray) -> int:  # noqa: ARG002 - what waits to be written there
+        """What an end is watched for that is to be neither read nor written: a selector needs something."""
+        return selectors.EVENT_WRITE
 
     def _drop(self, pair: _Pair) -> None:
         self._pairs.remove(pair)

@@ -15,7 +15,7 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.lifeline import told_parent
 from fleet_server.broker import launch
 
-_START_S = 60.0
+_START_S = 240.0
 _END_S = 20.0
 _WITH_PARENT = "--with-parent"
 

@@ -27,7 +27,7 @@ from sim.process import Process, RoadError
 _READY = re.compile(
     r"^ready https://(?P<host>[^:/\s]+):(?P<port>\d+) broker (?P<broker>[^:\s]+):(?P<mqtt>\d+)$"
 )
-_COMMAND_S = 60.0
+_COMMAND_S = 240.0
 _MODULES = {"fleet": "fleet_server.cli.main", "edge-runtime": "edge_runtime.cli.main"}
 
 

@@ -24,6 +24,7 @@ from edge_runtime.updates.trust import HttpFetch
 from edge_runtime.uplink.backoff import Ending, Reconnect, ReconnectSettings
 from edge_runtime.uplink.reports import presence
 from edge_runtime.uplink.state_reports import StateReporter
+from edge_runtime.uplink.update_files import FoundReports
 from sim.virtual.character import Shares, character
 from sim.virtual.content import SharedContent
 from sim.virtual.device import VirtualDevice
@@ -186,7 +187,9 @@ class VirtualFleet:
         files = life.device.files
         if files.version != life.told:
             life.told = files.version
-            life.reporter.found(files.reports())
+            reports = tuple(files.reports())
+            terminal = tuple(report.number for report in reports if report.terminal)
+            life.reporter.found(FoundReports(reports, terminal))
         if life.session is None:
             return
         message = life.reporter.message(self.clock.monotonic_ns())

@@ -146,6 +146,8 @@ if [ -n "$config" ]; then
     awk -v start="ExecStart=$venv/bin/edge-runtime run $absolute" \
         '/^ExecStart=/ { print start; next } { print }' "$source/deploy/systemd/edge-runtime.service" >"$scratch/unit"
     [ -z "$dry" ] || grep '^ExecStart=' "$scratch/unit"
+    as_root install -m 644 "$source/deploy/systemd/sysusers.conf" /usr/lib/sysusers.d/edge-runtime.conf
+    as_root systemd-sysusers /usr/lib/sysusers.d/edge-runtime.conf
     as_root install -m 644 "$scratch/unit" /etc/systemd/system/edge-runtime.service
     as_root systemctl daemon-reload
     as_root systemctl enable edge-runtime

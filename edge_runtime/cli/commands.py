@@ -222,6 +222,21 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "fault",
+        "edge_runtime.cli.fault",
+        "app",
+        "Make parts of a device on a bench fail, on purpose.",
+        {
+            "units": {0: "printed"},
+            "inject": {
+                0: "ordered; the device does it within a second",
+                2: "refused: not on this device, not this combination, or not these values; nothing was done",
+            },
+            "list": {0: "printed"},
+            "clear": {0: "nothing is injected any more"},
+        },
+    ),
+    CommandRow(
         "doctor",
         "edge_runtime.cli.doctor",
         "doctor",

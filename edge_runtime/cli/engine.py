@@ -22,6 +22,15 @@ Key = Annotated[
     str, typer.Argument(metavar="KEY", help="Of the engine, or its first letters.", show_default=False)
 ]
 
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Plugin library with layers that TensorRT does not have; of a configuration it says which itself.",
+        show_default=False,
+    ),
+]
+
 _SHOWN = 12
 
 
@@ -36,6 +45,7 @@ def build(
         typer.Option(metavar="NAME", help="Only this model of the configuration.", show_default=False),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=256, help="Images in one run at most, for a package.")] = 8,
+    plugin: Plugins = None,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -50,10 +60,17 @@ def build(
     For each model with tensorrt among its providers. An engine that is there and sound is not built again; failures
     that are remembered are forgotten first. Progress is on stderr.
     """
-    from edge_runtime.cli.engine_build import build_targets, built_record, say_built
+    from edge_runtime.cli.engine_build import build_targets, built_record, named_plugins, say_built
     from edge_runtime.cli.report import write_json
+    from edge_runtime.engines.wanted import EngineOptions
 
-    found = build_targets(target, names=tuple(model or ()), batch=batch, budget=budget, state=state)
+    found = build_targets(
+        target,
+        names=tuple(model or ()),
+        options=EngineOptions(batch=batch, plugins=named_plugins(plugin or ())),
+        budget=budget,
+        state=state,
+    )
     if as_json:
         write_json({"built": [built_record(each) for each in found]})
     for each in found:
@@ -138,6 +155,8 @@ def inspect(key: Key, state: State = None, as_json: Json = False) -> None:
                 typer.echo(f"{label:13} {tensor}")
         for profile in recipe.profiles:
             typer.echo(f"sizes         {profile}")
+        for name, digest in recipe.plugins.items():
+            typer.echo(f"plugin        {name}, sha256 {digest}")
         typer.echo(
             f"built         {manifest.built_at} in {manifest.build.seconds:.1f} s, by release {manifest.release}"
         )
@@ -162,6 +181,7 @@ def verify(
             metavar="DIR", help="Also compare with the golden vectors of this package.", show_default=False
         ),
     ] = None,
+    plugin: Plugins = None,
     state: State = None,
     as_json: Json = False,
 ) -> int:
@@ -169,12 +189,13 @@ def verify(
 
     Nothing is moved or built. An engine that is not sound is taken out of use when a model asks for it.
     """
+    from edge_runtime.cli.engine_build import named_plugins
     from edge_runtime.cli.engine_verify import verify_engines
     from edge_runtime.cli.report import write_json
 
     store = _store(state)
     wanted = [_whole_key(store, key) for key in keys or ()] or [entry.key for entry in store.entries()]
-    found, note = verify_engines(store, wanted, package or ())
+    found, note = verify_engines(store, wanted, package or (), named_plugins(plugin or ()))
     if as_json:
         write_json({"engines": [each.record() for each in found], "note": note})
     else:

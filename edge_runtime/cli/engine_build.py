@@ -2,13 +2,14 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from edge_runtime.config import LoadedConfig, load_config
+from edge_runtime.durable import sha256_file
 from edge_runtime.engines.holds import Role
 from edge_runtime.engines.opening import TENSORRT
 from edge_runtime.engines.progress import BuildProgress, OnProgress
@@ -22,6 +23,7 @@ from edge_runtime.node.engines import engine_source, tensorrt_options
 from edge_runtime.node.models import governor_of
 from edge_runtime.packages import ModelPackage, open_package, require_licence
 from edge_runtime.packages.manifest import MANIFEST_NAME
+from edge_runtime.perception.backends.tensorrt import PluginLibrary
 from edge_runtime.state import StateDirectory
 
 _CONFIGURATIONS: Final = (".yaml", ".yml", ".json")
@@ -63,14 +65,14 @@ class Built:
 
 
 def build_targets(
-    target: Path, *, names: tuple[str, ...], batch: int, budget: float | None, state: Path | None
+    target: Path, *, names: tuple[str, ...], options: EngineOptions, budget: float | None, state: Path | None
 ) -> list[Built]:
     """Build, load and prove.
 
     Args:
         target: a configuration or a package.
         names: models of the configuration; all that ask for TensorRT without one.
-        batch: for a package.
+        options: for a package; a configuration has its own.
         budget: seconds for one build, instead of the configuration's.
         state: of the `--state` option.
 
@@ -80,14 +82,17 @@ def build_targets(
         EdgeRuntimeError: a package does not open.
     """
     if target.is_file() and target.suffix.lower() in _CONFIGURATIONS:
+        if options.plugins:
+            raise ConfigError(
+                f"{target} names its plugin libraries itself: --plugin means those of a package"
+            )
         loaded = load_config(target)
         targets, source = configured_targets(loaded, names), engine_source(loaded, state)
     else:
         if names:
             raise ConfigError(f"{target} is a package: --model means a model of a configuration")
         package = open_package(_usable(target))
-        options = TensorRtOptions(engine=EngineOptions(batch=batch))
-        targets = [Target(package.manifest.name, package, options, None)]
+        targets = [Target(package.manifest.name, package, TensorRtOptions(engine=options), None)]
         source = EngineSource(EngineStore(StateDirectory.find(state).engines))
     source.look()  # what is missing altogether is said once, before anything is made
     budget_s = source.budget_s if budget is None else budget
@@ -96,6 +101,25 @@ def build_targets(
         with shown(each.name) as progress:
             found.append(_build(each, replace(source, budget_s=budget_s, progress=progress)))
     return found
+
+
+def named_plugins(paths: Sequence[Path]) -> tuple[PluginLibrary, ...]:
+    """Libraries as somebody names them at a prompt: those that lie there now.
+
+    Raises:
+        ConfigError: one cannot be read.
+    """
+    try:
+        return tuple(PluginLibrary(path.absolute(), _digest(path)) for path in paths)
+    except OSError as error:
+        raise ConfigError(f"the plugin library {error.filename} cannot be read: {error.strerror}") from error
+
+
+def _digest(path: Path) -> str:
+    if not path.is_file():  # a pipe would be read for ever
+        path.stat()
+        raise ConfigError(f"the plugin library {path} is not a regular file")
+    return sha256_file(path)
 
 
 def _usable(target: Path) -> Path:

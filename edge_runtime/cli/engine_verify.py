@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from edge_runtime.engines.proof import prove
-from edge_runtime.engines.request import TensorRtReport, TensorRtRequest
+from edge_runtime.engines.request import TensorRtOptions, TensorRtReport, TensorRtRequest
 from edge_runtime.engines.source import EngineSource
 from edge_runtime.engines.store import EngineStore
 from edge_runtime.engines.tensorrt_model import load_stored
 from edge_runtime.engines.verify import StoredEngine
-from edge_runtime.engines.wanted import effective_precision
+from edge_runtime.engines.wanted import EngineOptions, effective_precision
 from edge_runtime.errors import BackendError, EdgeRuntimeError, MissingDependency
 from edge_runtime.packages import ModelPackage, open_package
+from edge_runtime.perception.backends.tensorrt import PluginLibrary, PluginRefused
+from edge_runtime.perception.backends.tensorrt.plugins import chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Verified:
 
 
 def verify_engines(
-    store: EngineStore, keys: Sequence[str], packages: Sequence[Path]
+    store: EngineStore, keys: Sequence[str], packages: Sequence[Path], plugins: Sequence[PluginLibrary] = ()
 ) -> tuple[list[Verified], str]:
     """Verify engines; nothing is moved.
 
@@ -44,6 +46,7 @@ def verify_engines(
         store: of the device.
         keys: of the engines.
         packages: whose golden vectors are compared.
+        plugins: libraries that engines may need.
 
     Returns:
         What was found, and a sentence about what could not be done on this machine; empty where all could.
@@ -67,7 +70,7 @@ def verify_engines(
             done = "read and compared"
             package = opened.get(stored.manifest.recipe.weights_sha256)
             if machine is not None and stored.manifest.recipe.machine == machine:
-                done = _load(stored, source, package)
+                done = _loaded(stored, source, package, plugins)
             elif machine is not None:
                 done += f"; built for another machine: {stored.manifest.recipe.machine.gpu}"
             found.append(Verified(key, done))
@@ -76,15 +79,34 @@ def verify_engines(
     return found, note
 
 
-def _load(stored: StoredEngine, source: EngineSource, package: ModelPackage | None) -> str:
+def _loaded(
+    stored: StoredEngine, source: EngineSource, package: ModelPackage | None, plugins: Sequence[PluginLibrary]
+) -> str:
+    try:
+        needed = chosen(stored.manifest.recipe.plugins, plugins)
+    except PluginRefused as error:
+        return f"read and compared, not loaded: {error}"
+    return _load(stored, source, package, needed)
+
+
+def _load(
+    stored: StoredEngine,
+    source: EngineSource,
+    package: ModelPackage | None,
+    plugins: tuple[PluginLibrary, ...],
+) -> str:
     """Let TensorRT load it, and compare with golden vectors where its package is given."""
     from edge_runtime.perception.backends.tensorrt import TensorRtBackend
 
     if package is None:
-        TensorRtBackend(stored.engine, model=stored.manifest.recipe.key[:12], prepare="cpu").close()
+        name = stored.manifest.recipe.key[:12]
+        TensorRtBackend(stored.engine, model=name, prepare="cpu", plugins=plugins).close()
         return "read, compared and loaded"
     report = TensorRtReport()
-    model = load_stored(TensorRtRequest(package, package.manifest.name), source, stored, report)
+    request = TensorRtRequest(
+        package, package.manifest.name, TensorRtOptions(engine=EngineOptions(plugins=plugins))
+    )
+    model = load_stored(request, source, stored, report)
     try:
         prove(model, effective_precision(package, stored.manifest.recipe))
     finally:

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
 
@@ -79,7 +78,7 @@ def explain_record(body: Body, conditions: Sequence[Condition]) -> dict[str, Any
             }
             for mode in profile.modes
         ],
-        "conditions": [asdict(explained(condition, profile)) for condition in conditions],
+        "conditions": [explained(condition, profile)._asdict() for condition in conditions],
     }
 
 

@@ -179,7 +179,7 @@ def _reset(simulation: Simulation, words: list[str]) -> Simulation:
     _no_words(words, "reset")
     # as the guard does: a reset stays until a newer latch makes it old
     at_ns = simulation.now_ns + STEP_MS * MS
-    return _stepped(replace(simulation, inputs=replace(simulation.inputs, reset_ns=at_ns)))
+    return _stepped(replace(simulation, inputs=simulation.inputs._replace(reset_ns=at_ns)))
 
 
 def _standstill(simulation: Simulation, words: list[str]) -> Simulation:

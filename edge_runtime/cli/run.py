@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edge_runtime.cli.stopper import Stopper
     from edge_runtime.config import LoadedConfig
     from edge_runtime.engines.source import EngineSource
+    from edge_runtime.faults import Injector
     from edge_runtime.guard.page import SlotWriter
     from edge_runtime.node.assigned import Assigned
     from edge_runtime.node.camera import EventSink
@@ -189,6 +190,7 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
             engines=engines,
             swap_socket=socket,
             assigned=None if updates is None else (assigned, updates),
+            faults=_faults(loaded, wishes.state),
         )
         stopper.attach(node.request_stop)
         delivered = None
@@ -216,6 +218,13 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
+
+
+def _faults(loaded: "LoadedConfig", state: Path | None) -> "Injector | None":
+    from edge_runtime.clock import SystemClock
+    from edge_runtime.node.fault_orders import fault_injector
+
+    return fault_injector(loaded, state, SystemClock())
 
 
 def _opened(

@@ -114,7 +114,8 @@ def trust(
     """
     from edge_runtime.cli.report import write_json
     from edge_runtime.errors import ConfigError
-    from edge_runtime.updates.trust.bootstrap import MAX_ROOT_BYTES, write_root
+    from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
+    from edge_runtime.updates.trust.bootstrap import write_root
 
     try:
         with file.open("rb") as opened:

@@ -48,6 +48,12 @@ def cross_checks(data: Any) -> Iterator[Finding]:
     yield from _variants(_section(_section(data, "guard"), "governor"), models, cameras)
     if data.get("updates") is not None and data.get("delivery") is None:
         yield ("updates",), "needs a delivery section: what the fleet assigns comes over its link"
+    faulty = _section(data, "faults").get("enabled") is True
+    if faulty and _section(data, "device").get("purpose") != "bench":
+        yield (
+            ("faults", "enabled"),
+            "is refused on a device in the field: faults are injected where device.purpose is bench",
+        )
 
 
 def _model(at: Location, model: Mapping[str, Any]) -> Iterator[Finding]:

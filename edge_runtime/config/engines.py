@@ -1,12 +1,41 @@
 """TensorRT engines: how long one may take to build, where they are kept, and how much memory stays free."""
 
+import re
+from collections import Counter
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, field_validator
+from pydantic_core import PydanticCustomError
 
-from edge_runtime.config.base import ConfigModel, Flag, Integer, PositiveSeconds
+from edge_runtime.config.base import ConfigModel, Flag, Integer, PositiveSeconds, Text
 
 _MIB = 1 << 20
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise PydanticCustomError("not_absolute", "must be a path that begins with /")
+    return path
+
+
+def _digest(text: str) -> str:
+    if re.fullmatch(r"[0-9a-f]{64}", text) is None:
+        raise PydanticCustomError("not_a_digest", "must be a SHA-256 in 64 lower-case hexadecimal digits")
+    return text
+
+
+class PluginConfig(ConfigModel):
+    """A library with layers that TensorRT does not have: native code, which runs with all that this process may.
+
+    Attributes:
+        path: of the library on this device, absolute. Nobody but root and the runtime's user may be able to write
+            it, or a folder above it.
+        sha256: that it must have, 64 lower-case hexadecimal digits; another library is refused.
+    """
+
+    path: Annotated[Text, AfterValidator(_absolute)]
+    sha256: Annotated[Text, AfterValidator(_digest)]
 
 
 class TensorRtConfig(ConfigModel):
@@ -18,6 +47,7 @@ class TensorRtConfig(ConfigModel):
         workspace_mib: memory in MiB that TensorRT may use for the scratch space of one layer.
         cuda_graphs: replay each run as one CUDA graph. Not measured on hardware yet.
         mapped: let the GPU read and write the host's memory instead of copying. Not measured on hardware yet.
+        plugins: libraries with layers of this model that TensorRT does not have.
     """
 
     prepare: Literal["cpu", "gpu"] = "gpu"
@@ -25,6 +55,19 @@ class TensorRtConfig(ConfigModel):
     workspace_mib: Annotated[Integer, Field(ge=16, le=65_536)] = 512
     cuda_graphs: Flag = False
     mapped: Flag = False
+    plugins: Annotated[tuple[PluginConfig, ...], Field(max_length=16)] = ()
+
+    @field_validator("plugins")
+    @classmethod
+    def _named_once(cls, plugins: tuple[PluginConfig, ...]) -> tuple[PluginConfig, ...]:
+        names = Counter(PurePosixPath(plugin.path).name for plugin in plugins)
+        if twice := [name for name, times in names.items() if times > 1]:
+            raise PydanticCustomError(
+                "named_twice",
+                "two plugin libraries are called {name}: name it once, or rename one",
+                {"name": twice[0]},
+            )
+        return plugins
 
 
 class EnginesConfig(ConfigModel):

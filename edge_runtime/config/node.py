@@ -18,6 +18,7 @@ from edge_runtime.config.camera import CameraConfig, PrivacyMask, TrackingConfig
 from edge_runtime.config.checks import cross_checks
 from edge_runtime.config.delivery import DeliveryConfig
 from edge_runtime.config.engines import EnginesConfig, TensorRtConfig
+from edge_runtime.config.faults import FaultsConfig
 from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.output import EventsConfig, EvidenceConfig
 from edge_runtime.config.problem import format_location
@@ -31,6 +32,7 @@ __all__ = [
     "EnginesConfig",
     "EventsConfig",
     "EvidenceConfig",
+    "FaultsConfig",
     "GuardConfig",
     "LoggingConfig",
     "ModelConfig",
@@ -100,10 +102,12 @@ class DeviceConfig(ConfigModel):
 
     Attributes:
         name: of the device in its fleet.
+        purpose: `field` is production; `bench` is for tests alone, and is what the fault injector needs.
         profile: its limits; `edge-runtime preflight` asks for them.
     """
 
     name: Name = "device"
+    purpose: Literal["field", "bench"] = "field"
     profile: DeviceProfile | None = None
 
 
@@ -133,6 +137,7 @@ class NodeConfig(ConfigModel):
         guard: what holds the permission to move and watches the device's processes.
         engines: TensorRT engines; they are built and kept where a model has `tensorrt` among its providers.
         updates: releases of models and configurations that the fleet assigns; without it the device takes none.
+        faults: the fault injector, off without it.
         logging: logs on stderr.
     """
 
@@ -146,6 +151,7 @@ class NodeConfig(ConfigModel):
     guard: GuardConfig | None = None
     engines: EnginesConfig = EnginesConfig()
     updates: UpdatesConfig | None = None
+    faults: FaultsConfig | None = None
     logging: LoggingConfig = LoggingConfig()
 
     @property
@@ -162,6 +168,11 @@ class NodeConfig(ConfigModel):
     def takes_updates(self) -> bool:
         """Whether it takes releases that the fleet assigns."""
         return self.updates is not None and self.updates.enabled
+
+    @property
+    def injects_faults(self) -> bool:
+        """Whether faults may be injected: twice said by the device's own file, for a device on a bench."""
+        return self.faults is not None and self.faults.enabled and self.device.purpose == "bench"
 
     @property
     def guarding(self) -> GuardConfig:

@@ -19,14 +19,12 @@ from edge_runtime.config.node import NodeConfig
 from edge_runtime.config.problem import InvalidConfig, Location, Problem, visible
 from edge_runtime.config.regular_file import NotRegularError, open_regular
 from edge_runtime.config.words import kind_of
+from edge_runtime.protocol.release_values import DECLARED, NAMED, REFERENCE, Value, Values
 
 OVERLAY_NAME = "overlay.yaml"
 POLICY_NAME = "policy.yaml"
 LABELS_NAME = "labels.json"
 FILES = frozenset({OVERLAY_NAME, POLICY_NAME, LABELS_NAME})
-
-Value = str | int | float | bool
-Values = Mapping[str, Value]
 
 EVERY = "*"
 """In place of a name: every model, or every camera, that the device has and the overlay does not name itself."""
@@ -35,8 +33,6 @@ _MAX_BYTES = 1 << 20
 _MODEL = ("score", "nms_iou")
 _CAMERA = ("rules",)
 _EVENTS = ("labels",)
-_REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)(\}?)")
-_VALUE = re.compile(r"values\.([a-z][a-z0-9_]{0,31})")
 _NOT_ALLOWED = (
     "is nothing that a release may set: it sets models.NAME.score, models.NAME.nms_iou, cameras.NAME.rules "
     "and events.labels, and may bring a policy"
@@ -170,8 +166,8 @@ def _changes(
 ) -> Iterator[tuple[Location, Location, Any]]:
     """Where the overlay sets what, with its place in the overlay."""
     for key, section in said.items():
-        if key == "version" and section == 1:
-            continue
+        if (key == "version" and section == 1) or key == DECLARED:
+            continue  # the bounds of values hold as they were signed, with the release's terms
         if key == "events":
             for name, value in _section((key,), section, _EVENTS, found).items():
                 yield (key, name), (key, name), value
@@ -221,10 +217,10 @@ def _with_values(at: Location, data: Any, values: Values, found: list[Finding]) 
         return [_with_values((*at, index), item, values, found) for index, item in enumerate(data)]
     if not isinstance(data, str) or "${" not in data:
         return data
-    alone = _REFERENCE.fullmatch(data)
+    alone = REFERENCE.fullmatch(data)
     if alone is not None and not alone[1]:
         return _value(alone, at, values, found)
-    return _REFERENCE.sub(lambda match: _as_text(match, at, values, found), data)
+    return REFERENCE.sub(lambda match: _as_text(match, at, values, found), data)
 
 
 def _as_text(match: re.Match[str], at: Location, values: Values, found: list[Finding]) -> str:
@@ -235,7 +231,7 @@ def _as_text(match: re.Match[str], at: Location, values: Values, found: list[Fin
 
 
 def _value(match: re.Match[str], at: Location, values: Values, found: list[Finding]) -> Value:
-    name = _VALUE.fullmatch(match[2])
+    name = NAMED.fullmatch(match[2])
     if name is None or not match[3]:
         # least of all ${env:…} and ${file:…}: nobody far away reads a device's secrets into a rule's name
         found.append((at, f"${{{visible(match[2])}}} is no reference of a release; write ${{values.NAME}}"))

@@ -3,13 +3,12 @@
 Without this section the device takes none. Times are local ones of `time_zone`.
 """
 
-from datetime import time
 from typing import Annotated, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
 
 from edge_runtime.config.base import ClockTime, ConfigModel, Flag, Integer, PositiveSeconds, Real, Text
+from edge_runtime.protocol.windows import require_length, zone_of
 
 MIB = 1 << 20
 
@@ -17,12 +16,7 @@ _DAY_S, _HOUR_S = 86_400.0, 3_600.0
 
 
 def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (OSError, ValueError, KeyError):
-        raise ValueError(
-            "is no time zone that this machine knows, such as Europe/Zurich; its data may not be installed (tzdata)"
-        ) from None
+    zone_of(value)
     return value
 
 
@@ -33,6 +27,8 @@ Pattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9*?._-]{1,32}$")]
 
 class WindowConfig(ConfigModel):
     """When a new release may be put in use; an end that is not after the start is on the next day.
+
+    A time that a change of the clock skips is the moment of the change; of one that comes twice the first counts.
 
     Attributes:
         days: on which it opens; empty means all.
@@ -46,8 +42,7 @@ class WindowConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _lasts(self) -> "WindowConfig":
-        if self.start == self.end and self.start != time(0):
-            raise ValueError("start and end are the same; a whole day is from 00:00 to 00:00")
+        require_length(self.start, self.end)
         return self
 
 
@@ -82,6 +77,9 @@ class UpdatesConfig(ConfigModel):
         quota_mb: megabytes for releases; the running, the last good and the assigned one are never pushed out.
         reserve_mb: megabytes of the disk that stay free for everything else.
         prepare: seconds that loading a release beside the one in use may take, an engine's build included.
+        trial_share: share of the time that a candidate's own process may run while it is opened and tried on the
+            CPU, above 0, to 1. It stands behind the cameras, and takes from them all the same where two processors
+            are one core's; the smaller the share, the longer a candidate takes.
         wait: seconds that a release may wait for a window, a lock, or a robot that moves.
     """
 
@@ -93,4 +91,5 @@ class UpdatesConfig(ConfigModel):
     quota_mb: Annotated[Integer, Field(ge=64)] = 4096
     reserve_mb: Annotated[Real, Field(ge=1)] = 256
     prepare: PositiveSeconds = 6 * _HOUR_S
+    trial_share: Annotated[Real, Field(gt=0, le=1)] = 0.2
     wait: PositiveSeconds = 14 * _DAY_S

@@ -1,5 +1,7 @@
 """How a command line ends: every error is said on stderr in a sentence, and leaves with a documented exit code."""
 
+import contextlib
+import io
 import os
 import signal
 import sys
@@ -11,6 +13,7 @@ import typer
 
 from edge_runtime.errors import EdgeRuntimeError
 
+EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_SOFTWARE = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -66,14 +69,17 @@ class Program:
         Half-written files, scratch folders and open files are cleaned up on the way.
         """
         signal.signal(signal.SIGTERM, _terminate)
+        _watch_stdout()
         sys.exit(self.run())
 
     def report(self, error: Exception) -> int:
         """Say an error on stderr; its exit code."""
         if isinstance(error, BrokenPipeError):
-            # The reader of our output left (`… | head`): nothing to say, and no second error at shutdown.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up_stdout()  # its reader left (`… | head`): nothing to say
             return 0
+        if isinstance(error, _OutputLost):
+            _give_up_stdout()
+            return self._say(str(error), EXIT_FAILED)
         if isinstance(error, typer.Abort):
             return EXIT_INTERRUPTED
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -111,9 +117,52 @@ class Program:
         try:
             sys.stderr.write(f"error: {lines[0]}\n" + "".join(f"{line}\n" for line in lines[1:]))
             sys.stderr.flush()
-        except BrokenPipeError:
+        except OSError:  # nobody can be told
             pass
         return code
+
+
+class _OutputLost(OSError):
+    """Standard output takes nothing more."""
+
+
+class _Output(io.FileIO):
+    """Standard output whose errors can be told from those of any other file."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _OutputLost(
+                f"standard output cannot be written: {error.strerror}; what was to be shown is lost"
+            ) from error
+
+
+def _watch_stdout() -> None:
+    """Put `_Output` below `sys.stdout`, which stays as it was otherwise; a closed stream goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - kept to the end
+    now = sys.stdout
+    try:
+        raw = _Output(now.fileno(), "w", closefd=False)
+    except (AttributeError, OSError, ValueError):  # it is no file
+        return
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=now.encoding,
+        errors=now.errors,
+        line_buffering=getattr(now, "line_buffering", False),
+        write_through=getattr(now, "write_through", False),
+    )
+
+
+def _give_up_stdout() -> None:
+    """Let the rest go nowhere, so that there is no second error when the interpreter ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _plain(text: str) -> str:

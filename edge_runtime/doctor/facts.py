@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from edge_runtime.errors import ConfigError
 
+_LONGEST = 240
+
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -18,7 +20,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class MachineFacts(_Record):
+class ComputerFacts(_Record):
     """The computer and the Python that runs the doctor.
 
     Attributes:
@@ -195,7 +197,7 @@ class Facts(_Record):
         unknown: path of each null, and the reason.
     """
 
-    machine: MachineFacts
+    machine: ComputerFacts
     jetson: JetsonFacts | None
     gpu: GpuFacts | None
     cuda: CudaFacts
@@ -252,6 +254,5 @@ def read_facts(text: str) -> Facts:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise ConfigError(
-            f"these are not facts that `edge-runtime doctor --json` printed: {where}: {first['msg']}"
-        ) from None
+        told = " ".join(f"{where}: {first['msg']}".split())[:_LONGEST]  # names out of the file stand in it
+        raise ConfigError(f"these are not facts that `edge-runtime doctor --json` printed: {told}") from None

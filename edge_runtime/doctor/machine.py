@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from edge_runtime.clock import Clock
-from edge_runtime.doctor.facts import ClockFacts, DiskFacts, JetsonFacts, MachineFacts, MemoryFacts
+from edge_runtime.doctor.facts import ClockFacts, ComputerFacts, DiskFacts, JetsonFacts, MemoryFacts
 from edge_runtime.doctor.look import Look, cleaned
 from edge_runtime.health import Reading
 from edge_runtime.health.jetson import DEVFREQ, is_jetson, read_jetson, read_model
@@ -19,7 +19,7 @@ _SOC = re.compile(r"nvidia,(tegra\d{1,4})\b")
 _ARCHITECTURES = ("aarch64", "x86_64")
 
 
-def machine(look: Look) -> MachineFacts:
+def machine(look: Look) -> ComputerFacts:
     """What is true of any Linux machine."""
     files, python = look.files, look.interpreter
     system = files.text("/etc/os-release")
@@ -28,7 +28,7 @@ def machine(look: Look) -> MachineFacts:
         system = Reading(named[1]) if named else unknown("/etc/os-release has no PRETTY_NAME")
     alone = unknown("this Python is no virtual environment's")
     seen = alone if python.system_site_packages is None else Reading(python.system_site_packages)
-    return MachineFacts(
+    return ComputerFacts(
         model=look.keep("machine.model", cleaned(read_model(files))),
         architecture=look.keep("machine.architecture", _architecture(look)),
         system=look.keep("machine.system", cleaned(system)),

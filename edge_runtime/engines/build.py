@@ -1,190 +1,277 @@
-"""`python -m edge_runtime.engines.build REQUEST`: builds one engine, in a process of its own, behind all others.
+"""Waits for a build in a process of its own: shows how far it is, and ends it when its time is over.
 
-TensorRT times hundreds of kernels for minutes and may take all memory, crash, or hang: none of that may happen to a
-process that looks at cameras. Its standard output is one JSON object a line: progress, and at the end what came of
-it.
+The child leads its own process group, which is killed as a whole: nothing of a build outlives who waits for it.
 """
 
 import contextlib
-import ctypes
-import hashlib
 import json
 import os
-import platform
+import selectors
+import signal
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
-from typing import Any, Final
+from threading import Thread
+from typing import IO, Any, Final, Protocol
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from edge_runtime.durable import write_file
-from edge_runtime.engines.machine import MISSING_TENSORRT, tensorrt_version
-from edge_runtime.engines.network import (
-    NetworkRefused,
-    build,
-    configure,
-    device_memory,
-    make_logger,
-    make_monitor,
-    parse_network,
-    says_memory,
-)
-from edge_runtime.engines.progress import BuildProgress
+from edge_runtime.engines.build_process import BuildRequest
+from edge_runtime.engines.errors import BuildFailed, BuildTimeout
+from edge_runtime.engines.progress import BuildProgress, OnProgress, read_progress, show_nothing
 from edge_runtime.engines.recipe import EngineRecipe
-from edge_runtime.lifeline import die_with_parent, leave_no_core
+from edge_runtime.engines.verify import MAX_ENGINE_BYTES
+from edge_runtime.lifeline import signal_name
+from edge_runtime.perception.backends.tensorrt import PluginLibrary
+from edge_runtime.perception.backends.tensorrt.log import one_line
 
-LOWEST: Final = 19
-_IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
-_IOPRIO_IDLE: Final = 3 << 13
-_IOPRIO_PROCESS: Final = 1
-_MOST_LINES: Final = 20
+_MOST_LINE: Final = 1 << 20
+_TAIL: Final = 4000
+"""Bytes kept of what a build writes to standard error: a library in a loop must not fill the disk."""
+
+_DRAIN_S: Final = 2.0
+_TOLD_EVERY_S: Final = 1.0
+"""Whoever waits hears at least so often that the build still runs."""
 
 
-class BuildRequest(BaseModel):
-    """What is to be built.
+@dataclass(frozen=True, slots=True)
+class BuiltEngine:
+    """What came of a build.
 
     Attributes:
-        weights: the ONNX file; its digest must be the recipe's.
-        recipe: of the engine.
-        result: where the engine is written.
-        timing_cache: where a serialised timing cache lies, if there is one; the new one takes its place.
-        parent: process that waits for it.
+        engine: serialised.
+        seconds: that TensorRT took.
+        device_memory_bytes: scratch memory of one execution context.
+        log: what TensorRT warned of, oldest first.
+        timing_cache: serialised; empty where there is none.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    weights: Path
-    recipe: EngineRecipe
-    result: Path
-    timing_cache: Path
-    parent: int
+    engine: bytes
+    seconds: float
+    device_memory_bytes: int
+    log: tuple[str, ...]
+    timing_cache: bytes
 
 
-def main(arguments: list[str]) -> int:
-    """Build; the exit code is 0 where the engine is there, else 1 and the last line says why."""
-    say = _Lines()
-    leave_no_core()
-    if len(arguments) != 1:
-        return say.failed("usage", "usage: python -m edge_runtime.engines.build REQUEST")
-    try:
-        request = BuildRequest.model_validate_json(Path(arguments[0]).read_bytes(), strict=False)
-    except (OSError, ValidationError) as error:
-        return say.failed("usage", f"{arguments[0]}: is no request: {' '.join(str(error).split())[:300]}")
-    die_with_parent(parent=request.parent)
-    stand_back()
-    try:
-        done = build_here(request, say.progress)
-    except NetworkRefused as error:
-        return say.failed("memory" if says_memory(list(error.log)) else "refused", str(error), error.log)
-    except MemoryError:
-        return say.failed("memory", "there was not enough memory to build the engine")
-    except OSError as error:
-        return say.failed("files", f"{error.filename}: {error.strerror}")
-    say.line({"done": done})
-    return 0
+class Builder(Protocol):
+    """Builds an engine and waits for it; see `build_engine`."""
+
+    def __call__(
+        self,
+        weights: Path,
+        recipe: EngineRecipe,
+        *,
+        scratch: Path,
+        budget_s: float,
+        timing_cache: bytes,
+        plugins: Sequence[PluginLibrary],
+        progress: OnProgress,
+    ) -> BuiltEngine:
+        """Build."""
+        ...
 
 
-def build_here(request: BuildRequest, tell: Callable[[BuildProgress], None]) -> Mapping[str, Any]:
-    """Build in this process; the engine and the timing cache are in their files then.
+KILLED: Final = "killed"
+"""Kind of an end that somebody else brought about, or nobody knows."""
+
+
+class NoEngine(BuildFailed):
+    """The process of the build came to an end without an engine.
 
     Args:
-        request: what is to be built.
-        tell: told each sign of progress, from several threads.
+        kind: `refused`, `memory`, `plugin`, `files`, `usage`, or `killed`.
+        text: one sentence.
+        log: what TensorRT said, oldest first.
+    """
 
-    Returns:
-        The last word: `seconds`, `device_memory_bytes`, `bytes`, `log`.
+    def __init__(self, kind: str, text: str, log: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.kind, self.log = kind, log
+
+
+def build_engine(
+    weights: Path,
+    recipe: EngineRecipe,
+    *,
+    scratch: Path,
+    budget_s: float,
+    timing_cache: bytes = b"",
+    plugins: Sequence[PluginLibrary] = (),
+    progress: OnProgress = show_nothing,
+) -> BuiltEngine:
+    """Build an engine and wait for it.
+
+    Args:
+        weights: the ONNX file.
+        recipe: of the engine.
+        scratch: a folder on a disk with room for the engine; nothing is left in it.
+        budget_s: how long it may take.
+        timing_cache: of earlier builds on this machine.
+        plugins: libraries of the recipe.
+        progress: told each sign of progress, and at least each second the last one again.
 
     Raises:
-        NetworkRefused: there is no engine.
-        OSError: a file cannot be read or written.
+        BuildTimeout: it takes longer; it is ended.
+        BuildFailed: there is no engine; the text says why.
+        OSError: the folder cannot be written.
     """
+    with tempfile.TemporaryDirectory(prefix="building-", dir=scratch) as name:
+        folder = Path(name)
+        request = BuildRequest(
+            weights=weights.absolute(),
+            recipe=recipe,
+            result=folder / "engine",
+            timing_cache=folder / "timing",
+            plugins=tuple(plugins),
+            parent=os.getpid(),
+        )
+        (folder / "request.json").write_text(request.model_dump_json(), encoding="utf-8")
+        if timing_cache:
+            request.timing_cache.write_bytes(timing_cache)
+        child = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-m", "edge_runtime.engines.build_process", str(folder / "request.json")],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert child.stderr is not None
+        errors = _Tail(child.stderr)
+        with _ended(child):
+            last = _follow(child, budget_s, progress)
+        return collect(request, _result(child, last, errors))
+
+
+def _follow(child: "subprocess.Popen[bytes]", budget_s: float, progress: OnProgress) -> Mapping[str, Any]:
+    """The last record of the child; empty where it left without one."""
+    until = time.monotonic() + budget_s
+    latest = BuildProgress("start", 0, 0)
+    last: Mapping[str, Any] = {}
+    progress(latest)
+    for line in _lines(child, until):
+        record = _record(line)
+        if "done" in record or "failed" in record:
+            last = record
+        latest = read_progress(record) or latest
+        progress(latest)
     try:
-        import tensorrt as trt  # noqa: PLC0415 - only where an engine is built
-    except ImportError:
-        raise NetworkRefused(MISSING_TENSORRT) from None
-    recipe = request.recipe
-    if (found := tensorrt_version(trt)) != recipe.machine.tensorrt:
-        raise NetworkRefused(
-            f"asked to build for TensorRT {recipe.machine.tensorrt}, and {found} is installed here"
-        )
-    tell(BuildProgress("parse", 0, 0))
-    model = request.weights.read_bytes()
-    if hashlib.sha256(model).hexdigest() != recipe.weights_sha256:
-        raise NetworkRefused(
-            f"{request.weights.name} is not the file that the engine was asked for: it was exchanged"
-        )
-    for name, digest in recipe.external.items():
-        if hashlib.sha256((request.weights.parent / name).read_bytes()).hexdigest() != digest:
-            raise NetworkRefused(f"{name} is not the file that the engine was asked for: it was exchanged")
-    logger = make_logger(trt)
-    builder = trt.Builder(logger)
+        child.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise _late(budget_s) from None
+    return last
+
+
+def _lines(child: "subprocess.Popen[bytes]", until: float) -> Iterator[bytes]:
+    """Its lines, and an empty one whenever it says nothing for a second; ends with its output, or raises."""
+    assert child.stdout is not None
     began = time.monotonic()
-    network, parser = parse_network(trt, builder, logger, model, request.weights)
-    del model
-    cache = request.timing_cache.read_bytes() if request.timing_cache.is_file() else b""
-    config = configure(trt, builder, network, recipe, cache)
-    monitor = make_monitor(trt, tell)
-    config.progress_monitor = monitor
-    engine = build(builder, network, config, logger)
-    seconds = time.monotonic() - began
-    tell(BuildProgress("save", 0, 0))
-    timing = config.get_timing_cache()
-    if timing is not None:
-        write_file(request.timing_cache, bytes(timing.serialize()), 0o600)
-    del timing, config, network, parser, builder
-    scratch = device_memory(trt, logger, engine)
-    if scratch is None:
-        raise NetworkRefused("TensorRT refuses the engine that it has just built", logger.lines)
-    write_file(request.result, engine, 0o600)
-    return {
-        "seconds": round(seconds, 3),
-        "device_memory_bytes": scratch,
-        "bytes": len(engine),
-        "log": logger.lines[-_MOST_LINES:],
-    }
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        kept = b""
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise _late(until - began)
+            if not selector.select(min(left, _TOLD_EVERY_S)):
+                yield b""
+                continue
+            piece = os.read(child.stdout.fileno(), 1 << 16)
+            if not piece:
+                return
+            *whole, kept = (kept + piece).split(b"\n")
+            if len(kept) > _MOST_LINE:
+                kept = b""
+            yield from whole
 
 
-class _Lines:
-    """The process's standard output, kept for JSON: what libraries print there goes to standard error."""
+class _Tail(Thread):
+    """Reads a stream to its end, and keeps the end alone."""
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._stream = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
-        os.dup2(2, 1)
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(name="build-stderr", daemon=True)
+        self._stream, self._kept = stream, b""
+        self.start()
 
-    def line(self, record: Mapping[str, Any]) -> None:
-        """One record."""
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            self._stream.write(json.dumps(record) + "\n")
-            self._stream.flush()
+    def run(self) -> None:
+        """Until nobody writes any more."""
+        with self._stream:
+            while piece := os.read(self._stream.fileno(), 1 << 16):
+                self._kept = (self._kept + piece)[-_TAIL:]
 
-    def progress(self, progress: BuildProgress) -> None:
-        """One sign of progress."""
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            self._stream.write(progress.line() + "\n")
-            self._stream.flush()
-
-    def failed(self, kind: str, text: str, log: tuple[str, ...] = ()) -> int:
-        """The last record: why there is no engine."""
-        self.line({"failed": {"kind": kind, "text": text, "log": list(log[-_MOST_LINES:])}})
-        return 1
+    def lines(self) -> tuple[str, ...]:
+        """The last lines. Who left the build's process group may still hold the stream, and is not waited for."""
+        self.join(_DRAIN_S)
+        text = self._kept.decode("utf-8", "replace")
+        return tuple(one_line(line) for line in text.splitlines() if line.strip())[-8:]
 
 
-def stand_back(nice: int = LOWEST) -> None:
-    """Let cameras and the guard come first.
+def _late(budget_s: float) -> BuildTimeout:
+    return BuildTimeout(
+        f"the engine was not built within {budget_s:.0f} s, and the build was ended: "
+        "give it more with engines.build_budget, or build it beforehand with `edge-runtime engine build`"
+    )
+
+
+@contextlib.contextmanager
+def _ended(child: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """However the block is left, nothing of the child's group runs any more."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def _result(child: "subprocess.Popen[bytes]", last: Mapping[str, Any], errors: _Tail) -> Mapping[str, Any]:
+    done, failed = last.get("done"), last.get("failed")
+    if isinstance(done, dict) and child.returncode == 0:
+        return done
+    if isinstance(failed, dict):
+        log = tuple(str(line) for line in failed.get("log", ()))
+        raise NoEngine(str(failed.get("kind")), str(failed.get("text")), log)
+    log = errors.lines()
+    if child.returncode < 0:
+        name = signal_name(-child.returncode)
+        why = ": the system needed its memory, most likely" if child.returncode == -signal.SIGKILL else ""
+        raise NoEngine(KILLED, f"the process that built the engine was ended by {name}{why}", log)
+    raise NoEngine(
+        KILLED, f"the process that built the engine left with {child.returncode} and no reason", log
+    )
+
+
+def collect(request: BuildRequest, done: Mapping[str, Any]) -> BuiltEngine:
+    """What the process of a build left in its files.
 
     Args:
-        nice: of this process from now on, 0 to 19; the disk serves it when nobody else asks.
+        request: that it was given.
+        done: its last word.
+
+    Raises:
+        NoEngine: the engine is not the one that it speaks of.
     """
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, nice)
-    number = _IOPRIO_SET.get(platform.machine())
-    if number is not None:  # Python has no call for it; where it is refused the build is only less polite
-        ctypes.CDLL(None, use_errno=True).syscall(number, _IOPRIO_PROCESS, 0, _IOPRIO_IDLE)
+    size = request.result.stat().st_size
+    if size != done.get("bytes") or size > MAX_ENGINE_BYTES:
+        raise NoEngine(
+            "files", f"the engine that was built has {size} bytes, and {done.get('bytes')} were written"
+        )
+    return BuiltEngine(
+        engine=request.result.read_bytes(),
+        seconds=float(done["seconds"]),
+        device_memory_bytes=int(done["device_memory_bytes"]),
+        log=tuple(str(line) for line in done.get("log", ())),
+        timing_cache=request.timing_cache.read_bytes() if request.timing_cache.is_file() else b"",
+    )
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _record(line: bytes) -> Mapping[str, Any]:
+    """A line as JSON; empty for what is none."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

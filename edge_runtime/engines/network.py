@@ -13,13 +13,15 @@ from typing import Any, Final
 from edge_runtime.engines.errors import BuildFailed
 from edge_runtime.engines.progress import BuildProgress
 from edge_runtime.engines.recipe import EngineRecipe
+from edge_runtime.perception.backends.tensorrt.log import EngineLog, one_line, says_memory
+from edge_runtime.perception.backends.tensorrt.plugins import PluginLibrary, load_plugins
 
 _MOST_LINES: Final = 40
+"""Kept of what TensorRT says in a build."""
+
 _MOST_ERRORS: Final = 8
 _PERIOD_S: Final = 0.2
 """Between two steps of a phase that are told; a phase may have thousands."""
-
-_MEMORY: Final = ("out of memory", "outofmemory", "memory allocation", "insufficient memory")
 
 
 class NetworkRefused(BuildFailed):
@@ -33,24 +35,6 @@ class NetworkRefused(BuildFailed):
     def __init__(self, text: str, log: Sequence[str] = ()) -> None:
         super().__init__(text)
         self.log = tuple(log)
-
-
-def make_logger(trt: Any) -> Any:
-    """A TensorRT logger that keeps its last lines in `lines`, newest last; warnings and worse."""
-
-    class Logger(trt.ILogger):  # type: ignore[misc]
-        def __init__(self) -> None:
-            trt.ILogger.__init__(self)
-            self.lines: list[str] = []
-            self._lock = Lock()
-
-        def log(self, severity: Any, msg: str) -> None:
-            if severity in (trt.ILogger.INFO, trt.ILogger.VERBOSE):
-                return
-            with self._lock:
-                self.lines = [*self.lines[1 - _MOST_LINES :], _one_line(str(msg))]
-
-    return Logger()
 
 
 def make_monitor(trt: Any, tell: Callable[[BuildProgress], None]) -> Any:
@@ -84,13 +68,13 @@ def make_monitor(trt: Any, tell: Callable[[BuildProgress], None]) -> Any:
     return Monitor()
 
 
-def parse_network(trt: Any, builder: Any, logger: Any, model: bytes, path: Path) -> tuple[Any, Any]:
+def parse_network(trt: Any, builder: Any, log: EngineLog, model: bytes, path: Path) -> tuple[Any, Any]:
     """The strongly typed network of an ONNX file.
 
     Args:
         trt: the module.
         builder: of it.
-        logger: from `make_logger`.
+        log: of it.
         model: the file's bytes, as they were hashed.
         path: where it lies, for files with weights beside it.
 
@@ -101,22 +85,19 @@ def parse_network(trt: Any, builder: Any, logger: Any, model: bytes, path: Path)
         NetworkRefused: it cannot be parsed; the text has what the parser says.
     """
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    parser = trt.OnnxParser(network, logger)
+    parser, mark = trt.OnnxParser(network, log.logger), log.mark()
     if parser.parse(model, str(path)):
         return network, parser
     errors = [_parser_error(parser.get_error(index)) for index in range(min(parser.num_errors, _MOST_ERRORS))]
     first = errors[0] if errors else "it gives no reason"
-    raise NetworkRefused(f"TensorRT cannot read the model: {first}", log=(*errors[1:], *logger.lines))
+    raise NetworkRefused(
+        f"TensorRT cannot read the model: {first}", log=(*errors[1:], *log.since(mark, _MOST_LINES))
+    )
 
 
 def _parser_error(error: Any) -> str:
     node = f" at node {error.node_name()} ({error.node_operator()})" if error.node() >= 0 else ""
-    return _one_line(f"{error.desc()}{node}")
-
-
-def _one_line(text: str) -> str:
-    """TensorRT's words, in which names from the model stand: nothing in them may drive a terminal."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())[:500]
+    return one_line(f"{error.desc()}{node}")
 
 
 def configure(trt: Any, builder: Any, network: Any, recipe: EngineRecipe, cache: bytes) -> Any:
@@ -164,27 +145,35 @@ def _add_profile(builder: Any, network: Any, config: Any, recipe: EngineRecipe) 
         raise NetworkRefused("TensorRT refuses the sizes that the package asks for")
 
 
-def build(builder: Any, network: Any, config: Any, logger: Any) -> bytes:
+def build(builder: Any, network: Any, config: Any, log: EngineLog) -> bytes:
     """The serialised engine.
 
     Raises:
         NetworkRefused: TensorRT builds none; the text has its own words.
     """
+    mark = log.mark()
     plan = builder.build_serialized_network(network, config)
     if plan is None:
-        last = logger.lines[-1] if logger.lines else "it gives no reason"
-        why = "there was not enough memory" if says_memory(logger.lines) else last
-        raise NetworkRefused(f"TensorRT builds no engine of this model: {why}", log=tuple(logger.lines))
+        lines = log.since(mark, _MOST_LINES)
+        last = lines[-1] if lines else "it gives no reason"
+        why = "there was not enough memory" if says_memory(lines) else last
+        raise NetworkRefused(f"TensorRT builds no engine of this model: {why}", log=lines)
     return bytes(plan)
 
 
-def says_memory(lines: list[str]) -> bool:
-    """Whether TensorRT's own words are about memory that is missing."""
-    return any(word in line.lower() for line in lines for word in _MEMORY)
+def device_memory(trt: Any, log: EngineLog, engine: bytes, plugins: Sequence[PluginLibrary]) -> int:
+    """Bytes of scratch memory that one execution context takes, by the engine's own word.
 
-
-def device_memory(trt: Any, logger: Any, engine: bytes) -> int | None:
-    """Bytes of scratch memory that one execution context takes, by the engine's own word; None where it refuses."""
-    runtime = trt.Runtime(logger)
+    Raises:
+        NetworkRefused: TensorRT does not load what it has just built.
+        PluginRefused: a plugin library is not loaded.
+    """
+    mark = log.mark()
+    runtime = trt.Runtime(log.logger)
+    load_plugins(runtime, plugins, log)
     loaded = runtime.deserialize_cuda_engine(engine)
-    return None if loaded is None else int(loaded.device_memory_size_v2)
+    if loaded is None:
+        raise NetworkRefused(
+            "TensorRT refuses the engine that it has just built", log.since(mark, _MOST_LINES)
+        )
+    return int(loaded.device_memory_size_v2)

@@ -1,20 +1,20 @@
 """What an ONNX file declares: its inputs and outputs, and the files that hold weights outside of it.
 
-The key of an engine covers them, and a device has no `onnx` package. So this walks the protobuf wire format,
-without copying weights. Field numbers are those of onnx.proto: ModelProto.graph = 7, functions = 25;
-GraphProto.node = 1, initializer = 5, input = 11, output = 12, sparse_initializer = 15; FunctionProto.node = 7;
-NodeProto.attribute = 5; AttributeProto.t = 5, g = 6, tensors = 10, graphs = 11, sparse_tensor = 22,
-sparse_tensors = 23; SparseTensorProto.values = 1, indices = 2; ValueInfoProto.name = 1, type = 2;
-TypeProto.tensor_type = 1; its elem_type = 1, shape = 2; TensorProto.name = 8, external_data = 13.
+The key of an engine covers them, and a device has no `onnx` package. So this walks the protobuf wire format
+(`packages.protobuf_wire`), without copying weights. Field numbers are those of onnx.proto: ModelProto.graph = 7,
+functions = 25; GraphProto.node = 1, initializer = 5, input = 11, output = 12, sparse_initializer = 15;
+FunctionProto.node = 7; NodeProto.attribute = 5; AttributeProto.t = 5, g = 6, tensors = 10, graphs = 11,
+sparse_tensor = 22, sparse_tensors = 23; SparseTensorProto.values = 1, indices = 2; ValueInfoProto.name = 1,
+type = 2; TypeProto.tensor_type = 1; its elem_type = 1, shape = 2; TensorProto.name = 8, external_data = 13.
 """
 
 import mmap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from edge_runtime.errors import PackageError
+from edge_runtime.packages.protobuf_wire import fields, parts, text
 
 _GRAPH, _FUNCTION = 7, 25
 _NODE, _INITIALIZER, _INPUT, _OUTPUT, _SPARSE = 1, 5, 11, 12, 15
@@ -31,7 +31,6 @@ _TENSORS: Final = {
 
 _DEEPEST: Final = 100
 """Messages within messages: protobuf itself reads no more."""
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 DTYPES: Final[dict[int, str]] = {
     1: "float32",
@@ -93,17 +92,13 @@ def _model(data: memoryview) -> DeclaredModel:
     outputs: list[DeclaredTensor] = []
     initial: set[str] = set()
     external: set[str] = set()
-    for number, body in _fields(data):
-        if isinstance(body, int):
-            continue
+    for number, body in parts(data):
         if number == _FUNCTION:
             external |= _files(body, "function")
         if number != _GRAPH:
             continue
         external |= _files(body, "graph")
-        for kind, part in _fields(body):
-            if isinstance(part, int):
-                continue
+        for kind, part in parts(body):
             if kind == _INITIALIZER:
                 initial.add(_name(part))
             elif kind == _INPUT:
@@ -118,8 +113,8 @@ def _model(data: memoryview) -> DeclaredModel:
 
 def _name(data: memoryview) -> str:
     """Of a tensor."""
-    found = [body for number, body in _fields(data) if number == _TENSOR_NAME and not isinstance(body, int)]
-    return _text(found[-1]) if found else ""
+    found = [body for number, body in parts(data) if number == _TENSOR_NAME]
+    return text(found[-1]) if found else ""
 
 
 def _files(data: memoryview, kind: str, depth: int = 0) -> set[str]:
@@ -127,12 +122,10 @@ def _files(data: memoryview, kind: str, depth: int = 0) -> set[str]:
     if depth > _DEEPEST:
         raise PackageError("the weights have graphs within graphs that no network has: the file is damaged")
     files: set[str] = set()
-    for number, body in _fields(data):
-        if isinstance(body, int):
-            continue
+    for number, body in parts(data):
         if kind == "tensor":
             if number == _EXTERNAL:
-                entry = {key: _text(value) for key, value in _fields(body) if not isinstance(value, int)}
+                entry = {key: text(value) for key, value in parts(body)}
                 if entry.get(1) == "location":
                     files.add(entry.get(2, ""))
         elif number in _TENSORS[kind]:
@@ -141,23 +134,22 @@ def _files(data: memoryview, kind: str, depth: int = 0) -> set[str]:
 
 
 def _tensor(data: memoryview) -> DeclaredTensor:
-    parts = dict(_fields(data))
-    name, kind = parts.get(1), parts.get(2)
-    if name is None or isinstance(name, int) or kind is None or isinstance(kind, int):
+    found = dict(parts(data))
+    if 1 not in found or 2 not in found:
         raise PackageError("the weights declare an input or output without a name or a type")
-    called = _text(name)
-    tensor = dict(_fields(kind)).get(1)
-    if tensor is None or isinstance(tensor, int):
+    called = text(found[1])
+    tensor = dict(parts(found[2])).get(1)
+    if tensor is None:
         raise PackageError(
             f"{called} is no tensor: only models with tensors as inputs and outputs can be run"
         )
     number = 0
     dims: list[int | None] = []
-    for field, body in _fields(tensor):
-        if field == 1 and isinstance(body, int):
-            number = body
-        elif field == 2 and not isinstance(body, int):
-            dims = [_dim(dim) for at, dim in _fields(body) if at == 1 and not isinstance(dim, int)]
+    for field in fields(tensor):
+        if field.number == 1 and field.value is not None:
+            number = field.value
+        elif field.number == 2 and field.body is not None:
+            dims = [_dim(dim) for at, dim in parts(field.body) if at == 1]
     if number not in DTYPES:
         raise PackageError(
             f"{called} has the ONNX data type {number}, which this runtime cannot feed or read"
@@ -167,50 +159,5 @@ def _tensor(data: memoryview) -> DeclaredTensor:
 
 def _dim(data: memoryview) -> int | None:
     """A number above 0; None for a name, and for what is not said."""
-    value = dict(_fields(data)).get(1)
-    return value if isinstance(value, int) and value > 0 and value < 1 << 62 else None
-
-
-def _text(data: memoryview) -> str:
-    return bytes(data).decode("utf-8", "replace")
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """Field number, and the field's bytes or its number; fixed-size numbers are left out."""
-    position, end = 0, len(data)
-    while position < end:
-        key, position = _varint(data, position)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, position = _varint(data, position)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            length, position = _varint(data, position)
-            if position + length > end:
-                raise _cut()
-            yield number, data[position : position + length]
-            position += length
-        elif kind in (_FIXED64, _FIXED32):
-            position += 8 if kind == _FIXED64 else 4
-        else:
-            raise PackageError("the weights are not an ONNX file: their bytes do not follow protobuf")
-        if position > end or number == 0:
-            raise _cut()
-
-
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if position >= len(data) or shift > 63:
-            raise _cut()
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def _cut() -> PackageError:
-    return PackageError("the weights end in the middle of a field: the file is truncated or damaged")
+    values = [field.value for field in fields(data) if field.number == 1 and field.value is not None]
+    return values[-1] if values and 0 < values[-1] < 1 << 62 else None

@@ -42,7 +42,7 @@ OnProgress = Callable[[BuildProgress], None]
 """Told each sign of progress, from the thread that waits for the build."""
 
 
-def nobody(_progress: BuildProgress) -> None:
+def show_nothing(_progress: BuildProgress) -> None:
     """Shows nothing."""
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge_runtime.engines.building import Builder, build_engine
+from edge_runtime.engines.build import Builder, build_engine
 from edge_runtime.engines.facts import MachineFacts
 from edge_runtime.engines.machine import OpenDevice, import_tensorrt, read_machine
 from edge_runtime.engines.memory import MemoryBudget, read_budget
-from edge_runtime.engines.progress import OnProgress, nobody
+from edge_runtime.engines.progress import OnProgress, show_nothing
 from edge_runtime.engines.store import EngineStore
-from edge_runtime.engines.supply import never
+from edge_runtime.engines.supply import never_stop
 from edge_runtime.engines.wanted import MIB
 from edge_runtime.perception.backends.tensorrt import open_cuda
 
@@ -33,8 +33,8 @@ class EngineSource:
     store: EngineStore
     budget_s: float = 1800.0
     reserve_bytes: int = 256 * MIB
-    progress: OnProgress = nobody
-    stop: Callable[[], bool] = never
+    progress: OnProgress = show_nothing
+    stop: Callable[[], bool] = never_stop
     open_device: OpenDevice = open_cuda
     build: Builder = build_engine
     root: Path = Path("/")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from edge_runtime import __version__
 from edge_runtime.clock import Clock, SystemClock
+from edge_runtime.engines.custody import Custody
 from edge_runtime.engines.errors import (
     BuildFailed,
     BuildRefused,
@@ -23,8 +24,8 @@ from edge_runtime.engines.errors import (
     StoreUnusable,
 )
 from edge_runtime.engines.facts import MachineFacts
-from edge_runtime.engines.failures import DEADLY, Failures, Kind, Strike
-from edge_runtime.engines.folder import StoreFolder, loading_lock
+from edge_runtime.engines.failures import Failures, Kind, Strike
+from edge_runtime.engines.folder import StoreFolder
 from edge_runtime.engines.holds import Hold, Holds, Role
 from edge_runtime.engines.listing import Entry, RecentKeys, entry_of
 from edge_runtime.engines.manifest import BuildFacts, EngineManifest
@@ -64,6 +65,7 @@ class EngineStore:
         self._room = Room(self.folder, self._holds, self._recent, quota_bytes)
         self._failures = Failures(self.folder, self._clock)
         self._quarantine = Quarantine(self.folder, self._clock)
+        self._custody = Custody(self.folder, self._quarantine, self._failures)
         self._timing = TimingCaches(self.folder)
 
     # Engines
@@ -81,7 +83,7 @@ class EngineStore:
         try:
             stored = load(self.folder, key, recipe)
         except (EngineMismatch, EngineDamaged) as error:
-            stored = self._look_again(key, recipe, error)
+            stored = self._custody.look_again(key, recipe, error)
         if stored is not None and self._recent.read()[-1:] != (key,):
             with contextlib.suppress(StoreUnusable, StoreBusy, OSError), self.folder.owned(wait_s=0):
                 self._recent.touch_owned(key)
@@ -162,31 +164,9 @@ class EngineStore:
         """
         return self._lock(_key(key), wait_s, stop)
 
-    @contextlib.contextmanager
-    def loading(self, key: str) -> Iterator[None]:
-        """Load the engine of a key in this block, until it has given its first answers.
-
-        An engine that takes the process down would do so at every start. Each process that ends in the block is
-        remembered; after three the engine is taken out of use, unless some of them may still be at it.
-
-        Raises:
-            EngineDamaged: on entering, where it was just taken out of use for that.
-            StoreUnusable, StoreBusy: on entering, where it would have to be, and cannot be moved.
-        """
-        deaths = self._failures.deaths(_key(key))
-        if deaths >= self._failures.most_deaths(key) and self.folder.in_use(loading_lock(key)) is None:
-            who = "a process" if deaths == 1 else f"{deaths} processes"
-            error = EngineDamaged(f"engine {key[:12]}: {who} {DEADLY}")
-            self.quarantine(key, str(error))
-            raise self._told_with_outlook(key, error)
-        self._failures.note(key, Kind.LOADING, "the process ended while it loaded the engine")
-        with contextlib.ExitStack() as stack:
-            with contextlib.suppress(StoreUnusable, StoreBusy):  # others load it too, or it cannot be shown
-                stack.enter_context(self.folder.locked(loading_lock(key), 0, "the engine is being loaded"))
-            try:
-                yield
-            finally:
-                self._failures.loaded(key)
+    def loading(self, key: str) -> contextlib.AbstractContextManager[None]:
+        """Load the engine of a key in this block, until it has given its first answers; see `Custody.loading`."""
+        return self._custody.loading(_key(key))
 
     # What went wrong
 
@@ -202,13 +182,7 @@ class EngineStore:
             StoreUnusable: it can be neither moved nor removed.
             StoreBusy: another process holds the store.
         """
-        with self.folder.owned(), self.folder.explained():
-            if engine_sha256 is not None:
-                with contextlib.suppress(EngineDamaged):
-                    now = read_manifest(self.folder, _key(key))
-                    if now is not None and now.engine_sha256 != engine_sha256:
-                        return
-            self._take_out(_key(key), reason)
+        self._custody.take_out(_key(key), reason, engine_sha256=engine_sha256)
 
     def quarantined(self) -> tuple[Case, ...]:
         """What lies in quarantine, oldest first."""
@@ -228,7 +202,6 @@ class EngineStore:
 
     def refusal(self, key: str) -> str | None:
         """Why the engine of a key is not built now, a sentence without its end; None where it may be."""
-        self._failures.refresh()
         return self._failures.refusal(_key(key))
 
     def begin_build(self, key: str) -> None:
@@ -241,6 +214,7 @@ class EngineStore:
             StoreUnusable: it cannot be written down: then it is not to be built either.
             StoreBusy: another process holds the store.
         """
+        self._failures.refresh()
         why = self.refusal(key)
         if why is not None:
             raise BuildRefused(
@@ -375,40 +349,8 @@ class EngineStore:
         with self.folder.locked(key, wait_s, f"engine {key[:12]} is being built", stop):
             yield
 
-    def _look_again(
-        self, key: str, recipe: EngineRecipe, error: EngineMismatch | EngineDamaged
-    ) -> StoredEngine | None:
-        """Another process may have written between two reads; under the lock, what is wrong is wrong."""
-        try:
-            with self.folder.owned(), self.folder.explained():
-                try:
-                    return load(self.folder, key, recipe)
-                except (EngineMismatch, EngineDamaged) as still:
-                    error = still
-                    self._take_out(key, str(error))
-        except (StoreUnusable, StoreBusy) as trouble:
-            raise _told(error, f"it is not used, but stays where it is, because {trouble}") from None
-        raise self._told_with_outlook(key, error) from None
-
-    def _told_with_outlook(
-        self, key: str, error: EngineMismatch | EngineDamaged
-    ) -> EngineMismatch | EngineDamaged:
-        why = self._failures.refusal(key)
-        return _told(error, "it is built anew" if why is None else f"it is not built again, because {why}")
-
-    def _take_out(self, key: str, reason: str) -> None:
-        self._quarantine.take(key, reason)
-        self._failures.note_owned(key, Kind.QUARANTINED, reason)
-
 
 def _key(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise ValueError("an engine's key has 64 lower-case hexadecimal digits")
     return key
-
-
-def _told(error: EngineMismatch | EngineDamaged, more: str) -> EngineMismatch | EngineDamaged:
-    text = f"{error}: {more}"
-    if isinstance(error, EngineMismatch):
-        return EngineMismatch(error.field, error.wanted, error.found, text=text, fields=error.fields)
-    return EngineDamaged(text)

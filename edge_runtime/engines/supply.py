@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from edge_runtime.engines.building import KILLED, Builder, BuiltEngine, NoEngine, build_engine
+from edge_runtime.engines.build import KILLED, Builder, BuiltEngine, NoEngine, build_engine
+from edge_runtime.engines.build_process import PLUGIN
 from edge_runtime.engines.errors import BuildFailed, EngineDamaged, EngineError, EngineMismatch, StoreFull
 from edge_runtime.engines.failures import Kind
 from edge_runtime.engines.manifest import BuildFacts
-from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody
+from edge_runtime.engines.progress import BuildProgress, OnProgress, show_nothing
 from edge_runtime.engines.recipe import EngineRecipe
 from edge_runtime.engines.records import remove_whatever
 from edge_runtime.engines.store import EngineStore
 from edge_runtime.engines.verify import StoredEngine
 from edge_runtime.errors import BackendError
+from edge_runtime.perception.backends.tensorrt import PluginLibrary, PluginRefused
 
 _MARGIN_S: Final = 60.0
 """A build by somebody else is waited for a little longer than it may take."""
@@ -27,7 +29,7 @@ class BuildCalledOff(BackendError):
     """Whoever waits for an engine was asked to end; it says nothing about the engine."""
 
 
-def never() -> bool:
+def never_stop() -> bool:
     """Nobody asks for an end."""
     return False
 
@@ -63,14 +65,16 @@ class Supply:
         before_build: called before a build; raises where it must not begin.
         build: builds an engine and waits for it.
         stop: asked while an engine is waited for; True calls it off.
+        plugins: libraries of the recipes.
     """
 
     store: EngineStore
     budget_s: float
-    progress: OnProgress = nobody
+    progress: OnProgress = show_nothing
     before_build: Callable[[EngineRecipe], None] = lambda _recipe: None
     build: Builder = build_engine
-    stop: Callable[[], bool] = never
+    stop: Callable[[], bool] = never_stop
+    plugins: tuple[PluginLibrary, ...] = ()
 
     def obtain(self, weights: Path, recipe: EngineRecipe, report: SupplyReport) -> StoredEngine:
         """A sound engine of this recipe.
@@ -112,6 +116,7 @@ class Supply:
                 scratch=scratch,
                 budget_s=self.budget_s,
                 timing_cache=self.store.timing_cache(recipe.machine) or b"",
+                plugins=self.plugins,
                 progress=self._tell,
             )
             report.built += 1
@@ -148,8 +153,10 @@ class Supply:
             self.store.note_failure(key, str(error), Kind.NO_ROOM)
             raise
         except EngineError as error:
-            # One that was killed counts as begun and not ended: that may happen twice before it is given up.
-            if not (isinstance(error, NoEngine) and error.kind == KILLED):
+            kind = error.kind if isinstance(error, NoEngine) else ""
+            if kind == PLUGIN:  # it costs a moment, and may be right again at the next start
+                self.store.build_called_off(key)
+            elif kind != KILLED:  # begun and not ended: that may happen twice before it is given up
                 self.store.note_failure(key, str(error))
             raise
         except OSError as error:
@@ -157,7 +164,7 @@ class Supply:
             self.store.note_failure(key, text)
             raise BuildFailed(text) from error
         except Exception as error:
-            if isinstance(error, BuildCalledOff):
+            if isinstance(error, BuildCalledOff | PluginRefused):
                 self.store.build_called_off(key)
             else:  # whatever it is, it would come again at each start
                 self.store.note_failure(key, f"{type(error).__name__}: {error}")

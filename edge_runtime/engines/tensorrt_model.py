@@ -51,6 +51,11 @@ def open_tensorrt(request: TensorRtRequest, source: EngineSource, report: Tensor
     """
     package, store = request.package, source.store
     machine, budget = source.look()
+    plugins = request.options.engine.plugins
+    for (
+        library
+    ) in plugins:  # one that is not right says nothing about the engine: nothing is built or remembered
+        library.verified()
     recipe = wanted_recipe(package, machine, request.options.engine)
     report.key = recipe.key
     _refuse_known(store, recipe.key)
@@ -59,7 +64,7 @@ def open_tensorrt(request: TensorRtRequest, source: EngineSource, report: Tensor
         terms = build_terms(package.weights.stat().st_size, wanted.workspace_bytes)
         MemoryPlan(f"building the engine of {request.name}", terms, budget, source.reserve_bytes).require()
 
-    supply = Supply(store, source.budget_s, source.progress, before_build, source.build, source.stop)
+    supply = Supply(store, source.budget_s, source.progress, before_build, source.build, source.stop, plugins)
     stored = supply.obtain(package.weights, recipe, report.supply)
     try:
         model = _load_proved(request, source, stored, report)
@@ -143,6 +148,7 @@ def load_stored(
             input_spec=package.manifest.input,
             in_flight=IN_FLIGHT,
             open_device=source.open_device,
+            plugins=options.engine.plugins,
             cuda_graphs=options.cuda_graphs,
             mapped=options.mapped,
         )

@@ -14,6 +14,7 @@ from edge_runtime.engines.records import first_problem
 from edge_runtime.errors import PackageError
 from edge_runtime.packages.manifest import InputSpec
 from edge_runtime.packages.package import ModelPackage
+from edge_runtime.perception.backends.tensorrt.plugins import PluginLibrary, plugin_digests
 from edge_runtime.qualification.agreement import PRECISIONS, Precision
 
 MIB: Final = 1 << 20
@@ -32,11 +33,13 @@ class EngineOptions:
         batch: images in one run at most; the package may allow fewer.
         tf32: let 32-bit layers multiply with 10 bits of mantissa.
         workspace_bytes: limit of the builder's workspace.
+        plugins: libraries with layers that TensorRT does not have.
     """
 
     batch: int = 1
     tf32: bool = True
     workspace_bytes: int = 512 * MIB
+    plugins: tuple[PluginLibrary, ...] = ()
 
 
 def wanted_recipe(package: ModelPackage, machine: MachineFacts, options: EngineOptions) -> EngineRecipe:
@@ -44,6 +47,7 @@ def wanted_recipe(package: ModelPackage, machine: MachineFacts, options: EngineO
 
     Raises:
         PackageError: the weights cannot be read, or their inputs are not those of the manifest.
+        PluginRefused: two plugin libraries have one name.
     """
     spec = package.manifest.input
     declared = read_declared(package.weights)
@@ -72,6 +76,7 @@ def _recipe(
         ),
         batch=batch,
         flags=("STRONGLY_TYPED", *(("TF32",) if options.tf32 else ())),
+        plugins=plugin_digests(options.plugins),
         workspace_bytes=options.workspace_bytes,
     )
 

@@ -1,7 +1,7 @@
 """One event at a time from a record to a submission: decide, redact, write the receipt. Fails to HOLD."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from edge_runtime.clock import Clock
 from edge_runtime.gate.crops import CropMissing, Crops, store_crop
@@ -34,7 +34,7 @@ class Decided:
 
     def at(self, now_ns: int) -> Submission:
         """The submission with the time to live that is left at `now_ns` of the boot clock."""
-        return replace(self.submission, ttl_ns=max(0, self.deadline_ns - now_ns))
+        return self.submission._replace(ttl_ns=max(0, self.deadline_ns - now_ns))
 
 
 class DecisionDesk:

@@ -7,20 +7,20 @@ time, is a no. A signed text names one latch of one device; ids of latches canno
 so a text that was used, or is about another latch, opens nothing.
 """
 
-import base64
-import binascii
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from edge_runtime.guard.memory import Acknowledgement
 from edge_runtime.guard.motion_gate.children import Doomed
 from edge_runtime.guard.strict_json import strict_json
 from edge_runtime.lifeline import die_with_parent, told_parent
+
+if TYPE_CHECKING:
+    import subprocess
 
 SIGNED_PREFIX = b"edge-runtime acknowledgement v1\n"
 """What is signed is this and the text, so that no other signed text of ours can pass for an acknowledgement."""
@@ -57,8 +57,7 @@ def text_of(latch: str, device: str, by: str, reason: str) -> bytes:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What came of an acknowledgement.
 
     Attributes:
@@ -91,6 +90,8 @@ class Verification:
 
     def present(self, record: object, now_ns: int) -> str | None:
         """Take one to be verified; why not, a sentence, if it cannot be."""
+        import subprocess  # noqa: PLC0415 - see loop.Guard._load
+
         self._doomed.reap()
         if not self._keys:
             return "this device's configuration names nobody who may acknowledge"
@@ -190,7 +191,9 @@ def _verified(question: object) -> dict[str, str]:
     Raises:
         _Refused: it is not signed by a known key, not readable, or about another device.
     """
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - the guard's loop imports this module
+    import base64  # noqa: PLC0415 - the guard's loop imports this module
+
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
 
     if not isinstance(question, dict) or not isinstance(question.get("record"), dict):
@@ -200,7 +203,7 @@ def _verified(question: object) -> dict[str, str]:
         text = base64.b64decode(record["text"], validate=True)
         signature = base64.b64decode(record["signature"], validate=True)
         known = question["keys"].get(record["key"])
-    except (KeyError, TypeError, ValueError, binascii.Error):
+    except (KeyError, TypeError, ValueError):
         raise _Refused("it is not an acknowledgement") from None
     if known is None:
         raise _Refused("the configuration does not know its key")

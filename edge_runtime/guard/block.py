@@ -14,7 +14,6 @@ import os
 import struct
 import zlib
 from functools import lru_cache
-from pathlib import Path
 
 from edge_runtime.errors import EdgeRuntimeError
 
@@ -31,6 +30,7 @@ LARGEST = (1 << 63) - 1
 F_SEAL_FUTURE_WRITE = 0x0010
 """linux/fcntl.h; Python's fcntl does not name it. Linux 5.1."""
 
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _SEALED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _ENDS = struct.Struct("<Q")
 _CHECK = struct.Struct("<I4xQ")  # CRC-32, padding, the sequence again
@@ -158,7 +158,7 @@ def unpadded(data: bytes) -> str:
 def boot_id() -> bytes:
     """The kernel's random id of this boot, 16 bytes; zeros where it cannot be read."""
     try:
-        text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        return bytes.fromhex(text.replace("-", ""))
+        with open(_BOOT_ID, encoding="utf-8") as file:
+            return bytes.fromhex(file.read().replace("-", ""))
     except (OSError, ValueError):
         return bytes(BOOT_BYTES)

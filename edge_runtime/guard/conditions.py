@@ -5,8 +5,8 @@ written to the status page, to the latch and to the flight recorder.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from edge_runtime.guard.severity import Clears, Judge, Need, Optional, Severity
 
@@ -57,19 +57,13 @@ class Condition(str, Enum):
     LATCH_UNKNOWN = "latch_unknown"
     STOPPED_TOO_LONG = "stopped_too_long"
 
-    @property
-    def bit(self) -> int:
-        """Its place in a mask, 0 to 63."""
-        return TRAITS[self].bit
-
-    @property
-    def mask(self) -> int:
-        """A mask of this condition alone."""
-        return 1 << TRAITS[self].bit
+    bit: int
+    """Its place in a mask, 0 to 63."""
+    mask: int
+    """A mask of this condition alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(NamedTuple):
     """What the catalogue says of a condition.
 
     Attributes:
@@ -213,6 +207,10 @@ TRAITS: dict[Condition, Traits] = {
         judge=_HISTORY),
 }
 # fmt: on
+
+# Kept with each condition: they are asked for some hundred times in a turn.
+for _condition, _traits in TRAITS.items():
+    _condition.bit, _condition.mask = _traits.bit, 1 << _traits.bit
 
 WIDTH = len(TRAITS)
 """How many bits of a mask are in use."""

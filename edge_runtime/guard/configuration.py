@@ -1,9 +1,7 @@
 """Whether the configuration is still the one that was checked at the start."""
 
-import hashlib
 import os
 import stat
-from pathlib import Path
 
 LOOK_NS = 1_000_000_000
 """How often the file is looked at; it is read again only when its size, time or inode has changed."""
@@ -19,7 +17,7 @@ class Configuration:
         sha256: of what it held then, in hex.
     """
 
-    def __init__(self, path: Path, sha256: str) -> None:
+    def __init__(self, path: str, sha256: str) -> None:
         self._path, self._sha256 = path, sha256
         self._looked_ns: int | None = None
         self._known: tuple[int, int, int] | None = None
@@ -27,11 +25,13 @@ class Configuration:
 
     def changed(self, now_ns: int) -> bool:
         """Whether it holds something else now, or cannot be read."""
+        import hashlib  # noqa: PLC0415 - see loop.Guard._load
+
         if self._looked_ns is not None and now_ns - self._looked_ns < LOOK_NS:
             return self._changed
         self._looked_ns = now_ns
         try:
-            found = self._path.stat()
+            found = os.stat(self._path)
             facts = (found.st_size, found.st_mtime_ns, found.st_ino)
             if facts != self._known:
                 data = _read(self._path)
@@ -42,7 +42,7 @@ class Configuration:
         return self._changed
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
     """What a file holds, without ever waiting: in the place of the file there may be a pipe now.
 
     Raises:

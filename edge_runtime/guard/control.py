@@ -11,14 +11,10 @@ latched state. What cannot be read is answered in one sentence, and counted.
 
 import contextlib
 import json
-import os
-import socket
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
-from edge_runtime.errors import ConfigError
 from edge_runtime.guard.strict_json import strict_json
-from edge_runtime.socket_path import short_socket_path, takes_datagrams
+from edge_runtime.socket_path import DatagramSocket
 
 LARGEST_DATAGRAM = 4096
 LARGEST_ANSWER = 1 << 16
@@ -26,8 +22,7 @@ MOST_PER_TURN = 8
 ASKS = ("status", "arm", "disarm", "reset", "acknowledge", "standstill")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request that could be read.
 
     Attributes:
@@ -54,28 +49,9 @@ class ControlSocket:
         ConfigError: it cannot be made there, or another guard listens at it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: str) -> None:
         self.unreadable = 0
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.settimeout(0)
-        try:
-            if takes_datagrams(path):
-                raise ConfigError(f"another guard listens at {path}; a device has one")
-            path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                with short_socket_path(path) as name:
-                    self._socket.bind(name)
-            finally:
-                os.umask(before)
-        except OSError as error:
-            self._socket.close()
-            raise ConfigError(f"the guard cannot listen at {path}: {error.strerror or error}") from None
-        except ConfigError:
-            self._socket.close()
-            raise
-        self._inode = path.stat().st_ino
+        self._socket = DatagramSocket(path, "guard")
 
     def fileno(self) -> int:
         """To wait on."""
@@ -86,7 +62,7 @@ class ControlSocket:
         found: list[Request] = []
         for _ in range(MOST_PER_TURN):
             try:
-                data, sender = self._socket.recvfrom(LARGEST_DATAGRAM + 1)
+                data, sender = self._socket.end.recvfrom(LARGEST_DATAGRAM + 1)
             except OSError:
                 break
             request = _request(data, sender or None)
@@ -101,14 +77,11 @@ class ControlSocket:
         """Answer, if whoever asked can be reached at once."""
         if sender is not None:
             with contextlib.suppress(OSError):
-                self._socket.sendto(json.dumps(answer).encode(), sender)
+                self._socket.end.sendto(json.dumps(answer).encode(), sender)
 
     def close(self) -> None:
         """Listen no more."""
         self._socket.close()
-        with contextlib.suppress(OSError):
-            if self._path.stat().st_ino == self._inode:
-                self._path.unlink()
 
 
 def _request(data: bytes, sender: str | bytes | None) -> "Request | str":

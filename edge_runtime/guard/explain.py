@@ -3,7 +3,7 @@
 For `guard explain` and `guard simulate`, the guard's sentences and status, and the events of its changes of state.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.conditions import BY_BIT, TRAITS, Condition, conditions_in
 from edge_runtime.guard.memory import LATCHED, Change, Inputs, Memory, Outputs, State
@@ -77,8 +77,7 @@ def evaluated_by(condition: Condition) -> str:
     return next((name for name, its in _EVALUATED_BY.items() if condition in its), "guard")
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(NamedTuple):
     """What one condition does on one body.
 
     Attributes:

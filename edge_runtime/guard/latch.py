@@ -6,10 +6,9 @@ asked to leaves a file that cannot vouch for the state of the body, and neither 
 """
 
 import json
+import os
 import zlib
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edge_runtime.durable import write_file
 from edge_runtime.guard.conditions import Condition, conditions_in
@@ -23,8 +22,7 @@ MAX_LATCHES = 256
 _LARGEST = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What lay on disk.
 
     Attributes:
@@ -48,15 +46,15 @@ class LatchFile:
         trouble: why the last write failed, a sentence; None where it did not.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: "str | os.PathLike[str]") -> None:
+        self._path = os.fspath(path)
         self._written: tuple[Record, bool] | None = None
         self.trouble: str | None = None
 
     def find(self) -> Found:
         """Read it, at the start of a guard."""
         try:
-            with self._path.open("rb") as file:
+            with open(self._path, "rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
             return Found(

@@ -12,7 +12,7 @@ import os
 import struct
 import time
 from collections.abc import MutableMapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.block import (
     BOOT_BYTES,
@@ -44,8 +44,7 @@ _LEASE = struct.Struct(f"<8s{BOOT_BYTES}s{NAME_BYTES}sIIqq")
 _BYTES = block_bytes(_LEASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """One renewal, or the end of the permission.
 
     Attributes:

@@ -1,6 +1,6 @@
 """One look at everything, before anything is decided."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.conditions import FROM_LATENESS, Condition
 from edge_runtime.guard.memory import Inputs, Memory, State, Timer
@@ -16,8 +16,7 @@ ON_PROOF = (State.INIT, State.SAFE, State.LOCKOUT)
 """Where workers may still be starting: the unknown keeps from going on, but only what was found to hold latches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What a step goes by.
 
     Attributes:

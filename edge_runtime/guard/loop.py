@@ -9,8 +9,8 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from edge_runtime.guard import explain, machine
 from edge_runtime.guard.block import boot_id
@@ -34,6 +34,9 @@ from edge_runtime.guard.standing import of_change, of_latch, of_worker, words
 from edge_runtime.guard.table import OWN, Looked, Table
 from edge_runtime.guard.timers import is_under_way
 
+LATE = ("hashlib", "subprocess")
+"""What functions of this room import that run in the guard's process: not needed for its first evaluation."""
+
 MOST_CHANGES = 16
 """Changes of state that are remembered for the status."""
 
@@ -46,8 +49,7 @@ ALERT_NS = 10_000_000
 _NS_PER_S = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Woken:
+class _Woken(NamedTuple):
     """How the guard woke.
 
     Attributes:
@@ -66,6 +68,7 @@ class Guard:
         settings: what it was told.
         environment: of the workers, and of the service manager.
         facts: what came of asking for real time; part of the status.
+        rest: asks for what is left of it, after the first evaluation.
         clock: CLOCK_MONOTONIC.
 
     Raises:
@@ -77,9 +80,10 @@ class Guard:
         settings: Settings,
         environment: Mapping[str, str],
         facts: tuple[Fact, ...] = (),
+        rest: Callable[[], tuple[Fact, ...]] = tuple,
         clock: Clock = time.monotonic_ns,
     ) -> None:
-        self._settings, self._clock, self._facts = settings, clock, facts
+        self._settings, self._clock, self._facts, self._rest = settings, clock, facts, rest
         self._ownership = Ownership(settings.directory)
         self._desk = Desk(settings)
         self._page = Page([row.name for row in settings.rows], clock)
@@ -119,6 +123,8 @@ class Guard:
         """
         try:
             self._begin()
+            self._turn()
+            self._load()
             while not self._is_over():
                 self._turn()
         finally:
@@ -156,6 +162,18 @@ class Guard:
         self._permission.save(self._memory, permitting=False)
         self._manager.ready(self._line())
         self._wake_ns = self._clock()
+
+    def _load(self) -> None:
+        """Make ready what the first evaluation could do without, before the first worker is started.
+
+        Nothing can be armed by now: a step changes the state once at most, and from INIT to a permission there are
+        two. All that is imported while the guard runs is imported here, so that nothing is loaded while something
+        moves; the rest, which locks the memory, comes after it.
+        """
+        for name in LATE:
+            __import__(name)
+        self._facts += self._rest()
+        self._wake_ns = self._clock()  # nobody was late: it was at work
 
     def _turn(self) -> None:
         woken = self._sleep()
@@ -196,7 +214,10 @@ class Guard:
             self._end(looked.over.code, orderly=True)
         if self._ending:
             # What a worker that was stopped no longer evaluates, and its end, are no reason to latch.
-            looked = replace(looked, evaluated=EVERYTHING, tripped=looked.tripped & ~OWN, suspects=())
+            looked = looked._replace(evaluated=EVERYTHING, tripped=looked.tripped & ~OWN, suspects=())
+        elif not self._turns:
+            # Nothing was started yet, and the configuration is not compared before what that takes is loaded.
+            looked = looked._replace(evaluated=looked.evaluated & ~Condition.CONFIG_CHANGED.mask)
         else:
             if late_ns <= self._settings.profile.late_ns:  # an age says nothing else
                 self._table.kill(looked.expendable, now_ns)
@@ -211,7 +232,8 @@ class Guard:
     def _record(self, now_ns: int, late_ns: int) -> None:
         """Write the turn into the flight ring."""
         memory = self._memory
-        self._flight.workers(self._table.workers, now_ns)
+        if self._turns > 1:  # before that none was to be started
+            self._flight.workers(self._table.workers, now_ns)
         self._flight.turn(
             now_ns,
             late_ns,

@@ -5,8 +5,7 @@ so that the way from SAFE to motion always passes RECOVERY and STANDBY, and need
 to arm, each newer than the state that it answers.
 """
 
-import hashlib
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from edge_runtime.guard import explain
 from edge_runtime.guard.conditions import KILLING, REBOOTING, Condition
@@ -48,8 +47,7 @@ _ARMED = (*PERMITTING, State.STOPPED)
 """Where there is a permission, or it may come back by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
+class _Move(NamedTuple):
     """Where to go, and why."""
 
     state: State
@@ -87,11 +85,11 @@ def start(
     else:
         # times of another boot mean nothing now: what is remembered of it counts as if it were of this moment
         times = found.latches_ns if found.boot_id == boot_id else (now_ns,) * len(found.latches_ns)
-        memory = replace(memory, latches_ns=times)
+        memory = memory._replace(latches_ns=times)
         if found.latch is not None:
             state = State.LOCKOUT if found.latch.state is State.LOCKOUT else State.SAFE  # and nothing else
-            latch = replace(found.latch, state=state, since_ns=now_ns)
-            memory = replace(memory, state=state, latch=latch)
+            latch = found.latch._replace(state=state, since_ns=now_ns)
+            memory = memory._replace(state=state, latch=latch)
             change = Change(now_ns, State.INIT, state, latch.causes, latch.id)
     return memory, Outputs(
         permit=False,
@@ -134,7 +132,7 @@ def step(now_ns: int, memory: Memory, inputs: Inputs, profile: Profile) -> tuple
         sentences = (explain.told(change), *sentences)
     permitting = memory.state in PERMITTING
     if permitting and memory.mode is not seen.verdict.mode:
-        memory = replace(memory, mode=seen.verdict.mode)
+        memory = memory._replace(mode=seen.verdict.mode)
     return memory, Outputs(
         permit=permitting and not seen.late,
         limits=memory.mode.limits if permitting else CLOSED,
@@ -204,8 +202,7 @@ def _remember(memory: Memory, inputs: Inputs, seen: Seen) -> Memory:
     """What this step leaves behind if the state stays as it is."""
     arm_ns = memory.arm_seen_ns if inputs.arm_ns is None else max(inputs.arm_ns, memory.arm_seen_ns)
     ack_ns = memory.ack_seen_ns if inputs.ack is None else max(inputs.ack.received_ns, memory.ack_seen_ns)
-    return replace(
-        memory,
+    return memory._replace(
         looked_ns=seen.now_ns,
         timers=seen.timers,
         healthy_since_ns=seen.healthy_since_ns,
@@ -233,8 +230,7 @@ def _enter(
         latch = Latch(_latch_id(memory), state, causes, now_ns)
     elif memory.state is State.LOCKOUT:
         latches_ns = ()  # somebody was at the machine: it counts anew
-    following = replace(
-        memory,
+    following = memory._replace(
         state=state,
         entered_ns=memory.entered_ns if state is memory.state else now_ns,
         mode=profile.start_mode,
@@ -250,6 +246,8 @@ def _enter(
 
 def _latch_id(memory: Memory) -> str:
     """12 hexadecimal digits that nobody can know before: an acknowledgement cannot be signed in advance."""
+    import hashlib  # noqa: PLC0415 - loads OpenSSL; see loop.Guard._load
+
     return hashlib.blake2b(
         str(memory.number).encode(), key=memory.nonce, digest_size=6, person=b"latch"
     ).hexdigest()

@@ -3,8 +3,8 @@
 All times are nanoseconds of CLOCK_MONOTONIC of this boot; masks have one bit per condition.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from edge_runtime.guard.profile import Mode
 
@@ -29,8 +29,7 @@ PERMITTING = (State.NOMINAL, State.DEGRADED)
 LATCHED = (State.SAFE, State.LOCKOUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Latch:
+class Latch(NamedTuple):
     """A safe state that only an authorised act clears.
 
     Attributes:
@@ -46,8 +45,7 @@ class Latch:
     since_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What has to be on disk before anything else is done.
 
     Attributes:
@@ -61,8 +59,7 @@ class Record:
     boot_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(NamedTuple):
     """How a condition stands that is not at rest.
 
     Attributes:
@@ -78,8 +75,7 @@ class Timer:
     clear_since_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """All that `machine.step` knows of the past.
 
     Attributes:
@@ -115,8 +111,7 @@ class Memory:
     ack_seen_ns: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
+class Acknowledgement(NamedTuple):
     """An acknowledgement whose signature has been verified.
 
     Attributes:
@@ -128,8 +123,7 @@ class Acknowledgement:
     received_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(NamedTuple):
     """What the guard saw in one turn of its loop.
 
     Attributes:
@@ -155,8 +149,7 @@ class Inputs:
     suspects: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """The state changed, or a cause was added to a latch.
 
     Attributes:
@@ -174,8 +167,7 @@ class Change:
     latch_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(NamedTuple):
     """What is to be done, in this order: permission, record, then all else.
 
     Attributes:

@@ -10,7 +10,6 @@ import os
 import socket
 import struct
 from collections.abc import Mapping
-from pathlib import Path
 
 _NS_PER_US = 1_000
 _IOC_READ_WRITE, _IOC_READ = 3 << 30, 2 << 30
@@ -101,7 +100,7 @@ class HardwareWatchdog:
         OSError: it cannot be opened, because it is not there or another process has it.
     """
 
-    def __init__(self, path: Path, timeout_s: int) -> None:
+    def __init__(self, path: str, timeout_s: int) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         self.lost = 0
         self.timeout_s = self._ask(_SET_TIMEOUT, max(1, min(timeout_s, 3600)))

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-from pathlib import Path
 
 from edge_runtime.errors import ConfigError
 
@@ -19,9 +18,9 @@ class Ownership:
         ConfigError: another guard holds it, or it cannot be locked.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         try:
-            self._fd = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(os.path.join(folder, _NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise ConfigError(f"the guard cannot lock {folder}: {error.strerror}") from None
         try:

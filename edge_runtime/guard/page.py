@@ -18,7 +18,7 @@ import struct
 import threading
 import time
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.block import (
     LARGEST,
@@ -64,8 +64,7 @@ class PageError(SharedMemoryError):
     """A slot cannot be used as asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
+class Handover(NamedTuple):
     """What a child is given at its start: descriptors to inherit and variables to set."""
 
     pass_fds: tuple[int, ...]

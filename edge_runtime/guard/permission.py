@@ -4,6 +4,8 @@ The permission ends before anything else is done. What is latched is on disk bef
 motion is permitted is on disk before the first lease. Where the disk takes nothing there is no permission.
 """
 
+import os
+
 from edge_runtime.guard.block import boot_id
 from edge_runtime.guard.latch import Found, LatchFile
 from edge_runtime.guard.lease import RENEWAL_NS, LeaseWriter
@@ -36,7 +38,7 @@ class Permission:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings, self._profile, self._clock = settings, settings.profile, clock
         self._lease = LeaseWriter(self._profile.lease_ns)
-        self._latch = LatchFile(settings.directory / LATCH_FILE)
+        self._latch = LatchFile(os.path.join(settings.directory, LATCH_FILE))
         # Three renewals may fail. Where nothing can move there is no hurry: 100 turns a second cost 2 % of a core.
         quarter_ns = self._profile.lease_ns // 4
         self.renewal_ns = quarter_ns if settings.arms_itself else min(RENEWAL_NS, quarter_ns)

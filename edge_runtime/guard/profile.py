@@ -6,8 +6,8 @@ count a condition less, or ignore it and say why, only where the catalogue lets 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from edge_runtime.guard.conditions import (
     BY_BIT,
@@ -32,8 +32,7 @@ NEVER_NS = 1 << 62
 """A time that does not pass, where what is found after it is ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """How one condition counts on this body; the fields are those of `Traits`, times in nanoseconds."""
 
     condition: Condition
@@ -46,8 +45,7 @@ class Rule:
     takes: Need | None
 
 
-@dataclass(frozen=True, slots=True)
-class Stopping:
+class Stopping(NamedTuple):
     """Inputs of the stopping distance.
 
     Attributes:
@@ -85,8 +83,7 @@ class Stopping:
         return self.v_max_m_s * reaction_s + self.v_max_m_s**2 / (2 * self.a_brake_m_s2) + self.margin_m
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
+class Mode(NamedTuple):
     """One way of working.
 
     Attributes:
@@ -106,8 +103,30 @@ class Mode:
     slower: str | None
 
 
-@dataclass(frozen=True)
-class Profile:
+class _Given(NamedTuple):
+    """What of a profile is not worked out from the rest of it."""
+
+    name: str
+    rules: Mapping[int, Rule]
+    ignored: tuple[tuple[Condition, str], ...]
+    modes: tuple[Mode, ...]
+    stopping: Stopping
+    freshness_ns: tuple[tuple[Need, int], ...]
+    returns_from_stopped: bool
+    healthy_ns: int
+    stopped_max_ns: int
+    start_ns: int
+    settle_ns: int
+    late_ns: int
+    paused_ns: int
+    lease_ns: int
+    trips_max: int
+    trips_window_ns: int
+    latches_max: int
+    latches_window_ns: int
+
+
+class Profile(_Given):
     """What a body allows. Times are in nanoseconds.
 
     Attributes:
@@ -129,25 +148,6 @@ class Profile:
             ignored, so that there is never more than one in it.
         latches_max, latches_window_ns: so many latches within the window lock out; no window likewise.
     """
-
-    name: str
-    rules: Mapping[int, Rule]
-    ignored: tuple[tuple[Condition, str], ...]
-    modes: tuple[Mode, ...]
-    stopping: Stopping
-    freshness_ns: tuple[tuple[Need, int], ...]
-    returns_from_stopped: bool
-    healthy_ns: int
-    stopped_max_ns: int
-    start_ns: int
-    settle_ns: int
-    late_ns: int
-    paused_ns: int
-    lease_ns: int
-    trips_max: int
-    trips_window_ns: int
-    latches_max: int
-    latches_window_ns: int
 
     @cached_property
     def counted(self) -> int:

@@ -11,8 +11,8 @@ import mmap
 import os
 import struct
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from edge_runtime.guard.block import Block, SharedMemoryError, attach, block_bytes, shared_memory
 
@@ -44,8 +44,7 @@ class Kind(IntEnum):
     """What somebody asked for: `ask`; of an acknowledgement `by`, `note` and `latch`; or why it was `refused`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RingEntry:
+class RingEntry(NamedTuple):
     """One entry.
 
     Attributes:

@@ -1,9 +1,8 @@
 """What the guard is told at its start: one JSON object, compiled from the device's configuration by its parent."""
 
 import json
-from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
+from typing import NamedTuple
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.page import MAX_SLOTS
@@ -33,8 +32,7 @@ class Ends(str, Enum):
     """Any end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One process that the guard starts and watches. Times are in nanoseconds.
 
     Attributes:
@@ -73,8 +71,7 @@ class Row:
     lives_on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Everything that the guard needs to know.
 
     Attributes:
@@ -91,13 +88,13 @@ class Settings:
     """
 
     device: str
-    directory: Path
-    control: Path
+    directory: str
+    control: str
     profile: Profile
     rows: tuple[Row, ...]
     keys: dict[str, str]
-    configuration: tuple[tuple[Path, str], ...]
-    hardware: tuple[Path, int] | None
+    configuration: tuple[tuple[str, str], ...]
+    hardware: tuple[str, int] | None
     real_time: bool
     arms_itself: bool
 
@@ -128,8 +125,8 @@ def parse(data: bytes) -> Settings:
         ConfigError: naming the first place that cannot be used.
     """
     top = settings_in(data, LARGEST_SETTINGS)
-    device, directory = top.text("device", 128), Path(top.text("directory", 4096))
-    control = Path(top.text("control", 4096))
+    device, directory = top.text("device", 128), top.text("directory", 4096)
+    control = top.text("control", 4096)
     profile = from_json(top.take("profile"))
     rows = tuple(
         _row(JsonObject(item, f"processes[{at}]"))
@@ -234,8 +231,8 @@ def _mapping(value: object, place: str) -> dict[str, object]:
     return JsonObject(value, place).rest()
 
 
-def _configuration(part: JsonObject) -> tuple[Path, str]:
-    path, digest = Path(part.text("path", 4096)), _hex(part.take("sha256"))
+def _configuration(part: JsonObject) -> tuple[str, str]:
+    path, digest = part.text("path", 4096), _hex(part.take("sha256"))
     part.end()
     if digest is None:
         raise ConfigError(f"{part.place}.sha256: not 64 hexadecimal digits")
@@ -255,7 +252,7 @@ def _key(value: object, name: str) -> str:
     return found
 
 
-def _hardware(part: JsonObject) -> tuple[Path, int]:
-    found = Path(part.text("path", 4096)), part.whole("timeout_s", 1, 3600)
+def _hardware(part: JsonObject) -> tuple[str, int]:
+    found = part.text("path", 4096), part.whole("timeout_s", 1, 3600)
     part.end()
     return found

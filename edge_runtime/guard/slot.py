@@ -10,8 +10,8 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from edge_runtime.guard.block import BOOT_BYTES, NAME_BYTES, Block, boot_id, padded, unpadded
 
@@ -62,8 +62,7 @@ class Fault(str, Enum):
     """Older than a beat that was read before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(NamedTuple):
     """One finished unit of work, or a sign of progress of a worker that starts.
 
     Attributes:
@@ -98,8 +97,7 @@ class Beat:
         return now_ns > min(self.deadline_ns, self.beat_ns + longest_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What the guard knows of a worker.
 
     Attributes:

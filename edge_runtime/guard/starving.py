@@ -5,16 +5,16 @@ shows none, just when it matters: measured, a sound worker between busy real-tim
 thread that has not gone to sleep in between and is ready at the end, the wait is all the time that it did not run.
 """
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
+_TOLD = ("schedstat", "status")
 _READY = "R"
 _SLEPT = "voluntary_ctxt_switches:"
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One thread, at one moment.
 
     Attributes:
@@ -34,14 +34,16 @@ def tasks_of(pid: int) -> dict[int, Task] | None:
     """The threads of a process by their ids; None where the kernel does not say."""
     found = {}
     try:
-        for path in Path(f"/proc/{pid}/task").iterdir():
-            found[int(path.name)] = _task(
-                (path / "schedstat").read_text(encoding="ascii"),
-                (path / "status").read_text(encoding="utf-8", errors="replace"),
-            )
+        for name in os.listdir(f"/proc/{pid}/task"):
+            found[int(name)] = _task(*(_read(f"/proc/{pid}/task/{name}/{what}") for what in _TOLD))
     except (OSError, ValueError, IndexError):
         return None
     return found
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:  # a thread's name may hold anything
+        return file.read()
 
 
 def _task(schedstat: str, status: str) -> Task:

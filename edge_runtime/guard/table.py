@@ -5,7 +5,7 @@ kernel's count of waiting time shows; it counts as hung when twice the time has 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.conditions import Condition, mask_of
 from edge_runtime.guard.page import Handover, Page
@@ -39,8 +39,7 @@ CHALLENGE_NS = 1_000_000_000
 """How often workers are asked for a new answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(NamedTuple):
     """What holds of all workers.
 
     Attributes:
@@ -72,8 +71,7 @@ class Looked:
         )
 
 
-@dataclass(slots=True)
-class _Waited:
+class _Waited(NamedTuple):
     """How the threads of a worker stood when half of its time was over."""
 
     sequence: int

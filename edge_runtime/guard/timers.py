@@ -5,8 +5,6 @@ faster than its trip time counts all the same (PX4 does this; betaflight #12732 
 stops to count only after its clear time without a single break.
 """
 
-from dataclasses import replace
-
 from edge_runtime.guard.conditions import AGED, conditions_in
 from edge_runtime.guard.memory import Timer
 from edge_runtime.guard.profile import Profile, Rule
@@ -38,7 +36,7 @@ def advance(
     for timer in timers:
         rule, mask = profile.rules[timer.bit], 1 << timer.bit
         if mask & held or (late and not mask & raw):
-            after.append(replace(timer, clear_since_ns=None))
+            after.append(timer._replace(clear_since_ns=None))
         elif mask & raw:
             after.append(_holding(timer, rule, now_ns, gap_ns))
         elif (left := _clear(timer, rule, now_ns, gap_ns)) is not None:

@@ -1,6 +1,6 @@
 """How bad all that counts is together, and which mode is left."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.fallback import mode_without
 from edge_runtime.guard.memory import Timer
@@ -8,8 +8,7 @@ from edge_runtime.guard.profile import Mode, Profile
 from edge_runtime.guard.severity import Severity
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The worst of what counts.
 
     Attributes:

@@ -3,17 +3,18 @@
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from edge_runtime.guard.page import Handover
 from edge_runtime.guard.settings import Ends, Row
 from edge_runtime.guard.slot import Beat, Fault, SlotReader
 from edge_runtime.guard.starving import Task, tasks_of
 from edge_runtime.lifeline import PARENT, told_parent
+
+if TYPE_CHECKING:
+    import subprocess
 
 UNKILLABLE_NS = 2_000_000_000
 """After so long a killed process that is still there counts as unkillable: nothing is ever started beside it."""
@@ -37,8 +38,7 @@ class Phase(str, Enum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
-class RunOver:
+class RunOver(NamedTuple):
     """A worker ended in a way that ends the whole run.
 
     Attributes:
@@ -106,6 +106,8 @@ class Worker:
 
     def start(self, now_ns: int, handover: Handover, environment: Mapping[str, str]) -> bool:
         """Start its process; whether it could be."""
+        import subprocess  # noqa: PLC0415 - see loop.Guard._load
+
         self._slot.prepare()
         self.beat, self.progress, self.fault, self._torn = None, None, None, 0
         told = dict(environment) if self.row.lives_on else told_parent(environment)
@@ -137,10 +139,10 @@ class Worker:
         self._slot.expect(self._process.pid)
         with contextlib.suppress(OSError):  # told by poll as well, only later
             self._pidfd = os.pidfd_open(self._process.pid)
-        with contextlib.suppress(OSError):  # a child has the guard's own score, which is the lowest
-            Path(f"/proc/{self._process.pid}/oom_score_adj").write_text(
-                f"{_OOM_SCORE_ADJ}\n", encoding="ascii"
-            )
+        score = f"/proc/{self._process.pid}/oom_score_adj"
+        # a child has the guard's own score, which is the lowest
+        with contextlib.suppress(OSError), open(score, "w", encoding="utf-8") as file:
+            file.write(f"{_OOM_SCORE_ADJ}\n")
         self.phase = Phase.STARTING
         return True
 

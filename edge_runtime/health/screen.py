@@ -102,4 +102,4 @@ def _number(reading: Reading[int] | Reading[float], unit: str, digits: int) -> s
 
 
 def _giga(reading: Reading[int]) -> str:
-    return "unknown" if reading.value is None else f"{reading.value / _GIGA:.1f} GB"
+    return "unknown" if reading.value is None else f"{reading.value / _GIGA:.1f} GiB"

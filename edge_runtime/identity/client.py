@@ -11,8 +11,11 @@ from pydantic import BaseModel, ValidationError
 from edge_runtime.errors import ConfigError
 from edge_runtime.identity.deadline import Deadline
 from edge_runtime.identity.problems import IdentityError, Refused, ServerUnreachable, WrongServer
+from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
 
-MAX_ANSWER_BYTES = 131_072
+MAX_ANSWER_BYTES = 2 * MAX_ROOT_BYTES + 131_072
+"""The largest answer carries a root within its JSON, where each quote and line of it takes two bytes."""
+
 _SHOWN = 300
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)

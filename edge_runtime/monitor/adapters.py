@@ -12,19 +12,16 @@ counted, and answered in one sentence where the sender has an address.
 
 import contextlib
 import json
-import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from edge_runtime.clock import NS_PER_MS, Clock
-from edge_runtime.errors import ConfigError
 from edge_runtime.guard.strict_json import finite, strict_json
 from edge_runtime.health.reading import Reading, unknown
 from edge_runtime.monitor.readings import BatteryReading, Pose
-from edge_runtime.socket_path import short_socket_path, takes_datagrams
+from edge_runtime.socket_path import DatagramSocket
 
 LARGEST_DATAGRAM = 4096
 MOST_AT_ONCE = 64
@@ -72,30 +69,9 @@ class AdapterSocket:
     """
 
     def __init__(self, path: Path, batteries: frozenset[str], clock: Clock) -> None:
-        self._path, self._batteries, self._clock = path, batteries, clock
+        self._batteries, self._clock = batteries, clock
         self.heard = Heard()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.settimeout(0)
-        try:
-            self._bind()
-        except OSError as error:
-            self._socket.close()
-            raise ConfigError(f"the monitor cannot listen at {path}: {error.strerror}") from None
-        except ConfigError:
-            self._socket.close()
-            raise
-        self._inode = path.stat().st_ino
-
-    def _bind(self) -> None:
-        if takes_datagrams(self._path):
-            raise ConfigError(f"another monitor listens at {self._path}; a device has one")
-        with short_socket_path(self._path) as name:
-            self._path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                self._socket.bind(name)
-            finally:
-                os.umask(before)
+        self._socket = DatagramSocket(path, "monitor")
 
     def fileno(self) -> int:
         """To wait on."""
@@ -105,7 +81,7 @@ class AdapterSocket:
         """Take what has come, so many at a time that a flood cannot keep the monitor from its rounds."""
         for _ in range(MOST_AT_ONCE):
             try:
-                data, sender = self._socket.recvfrom(LARGEST_DATAGRAM + 1)
+                data, sender = self._socket.end.recvfrom(LARGEST_DATAGRAM + 1)
             except OSError:
                 return
             try:
@@ -118,9 +94,6 @@ class AdapterSocket:
     def close(self) -> None:
         """Listen no more."""
         self._socket.close()
-        with contextlib.suppress(OSError):
-            if self._path.stat().st_ino == self._inode:
-                self._path.unlink()
 
     def _note(self, report: "Report") -> None:
         heard = self.heard
@@ -138,7 +111,7 @@ class AdapterSocket:
     def _tell(self, sender: Any, sentence: str) -> None:
         if sender:
             with contextlib.suppress(OSError):
-                self._socket.sendto(json.dumps({"refused": sentence}).encode(), sender)
+                self._socket.end.sendto(json.dumps({"refused": sentence}).encode(), sender)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.gate import GateStatus
-from edge_runtime.monitor.changes import Labels, event_of
+from edge_runtime.monitor.changes import TELLING, Labels, event_of
 from edge_runtime.monitor.entries import Stamp
 from edge_runtime.monitor.flight import FlightRecord
 from edge_runtime.protocol import EventRecord
@@ -53,13 +53,11 @@ class Announcer:
         """Take changes that were given to the recorder.
 
         Args:
-            records: others than changes are passed over.
+            records: others than changes and injected faults are passed over.
             ticket: what the recorder's `done` reaches when they are in its file.
         """
         now_ns = self._clock.monotonic_ns()
-        self._waiting.extend(
-            _Waiting(record, ticket, now_ns) for record in records if record.kind == "change"
-        )
+        self._waiting.extend(_Waiting(record, ticket, now_ns) for record in records if record.kind in TELLING)
 
     def step(self, done: int, stamp: Stamp, *, all_of_them: bool = False) -> bool:
         """Hand over what may be.

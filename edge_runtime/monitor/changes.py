@@ -1,4 +1,4 @@
-"""Events of the guard's changes of state: one for each, through the same gate as everything else that leaves.
+"""Events of the guard's changes of state and of injected faults, through the same gate as all else that leaves.
 
 The event's id is made when the change is taken down, and stands in the flight recorder beside it: a monitor that is
 killed before the outbox has the event hands it over again under the same id, and the outbox knows it by that.
@@ -16,6 +16,12 @@ from edge_runtime.protocol import DataClass, EventRecord, EventState, EventTime,
 
 GUARD_RULE = "@guard"
 """Rule name of what the guard says of itself; no configured name begins like this."""
+
+FAULT_RULE = "@faults"
+"""Rule name of what the fault injector did; only a device on a bench has such events."""
+
+TELLING = ("change", "fault")
+"""Kinds of records that become events."""
 
 DEVICE_CAMERA = "@device"
 """Stands where other events name a camera: what the guard says is about the whole device."""
@@ -46,29 +52,30 @@ class Labels:
 
 
 def event_of(record: FlightRecord, age_ns: int, labels: Labels) -> EventRecord | None:
-    """The event of a change in the flight recorder; None where the record is none, or has no id.
+    """The event of a change or of an injected fault; None where the record is neither, or has no id.
 
     Args:
-        record: of kind `change`.
+        record: of kind `change` or `fault`.
         age_ns: how long ago it was.
         labels: of the configuration.
     """
     fields = record.fields
     key, state = fields.get("event"), fields.get("state")
-    if record.kind != "change" or not isinstance(key, str) or not isinstance(state, str):
+    if record.kind not in TELLING or not isinstance(key, str) or not isinstance(state, str):
         return None
+    fault = record.kind == "fault"
     at = _instant(record)
     latency_ms = max(0.0, round(age_ns / NS_PER_MS, 3))
     return EventRecord(
         id=key,
         revision=1,
         state=EventState.ENDED,
-        kind=f"guard_{state.lower()}"[:128],
-        rule=GUARD_RULE,
+        kind=f"{record.kind if fault else 'guard'}_{state.lower()}"[:128],
+        rule=FAULT_RULE if fault else GUARD_RULE,
         camera=DEVICE_CAMERA,
         epoch=0,
         sequence=max(0, int(fields.get("sequence", 0))),
-        severity=_SEVERITIES.get(state, Severity.INFO),
+        severity=Severity.WARNING if fault else _SEVERITIES.get(state, Severity.INFO),
         data_class=labels.data_class,
         started=at,
         at=at,
@@ -76,7 +83,7 @@ def event_of(record: FlightRecord, age_ns: int, labels: Labels) -> EventRecord |
         latency_ms=latency_ms,
         late=latency_ms > DEADLINE_MS,
         ttl_s=TTL_S,
-        reason=reason_text(fields)[:MOST_REASON],
+        reason=(str(fields.get("what")) if fault else reason_text(fields))[:MOST_REASON],
         config=labels.config,
     )
 

@@ -39,6 +39,6 @@ def recall(folder: Path, ring: str | None) -> Recalled:
             after = max(after or 0, sequence)
         if record.kind == "handed":
             unhanded.clear()
-        elif record.kind == "change" and fields.get("event"):
+        elif record.kind in ("change", "fault") and fields.get("event"):
             unhanded.append(record)
     return Recalled(after, tuple(unhanded[-MOST_EVENTS:]), max(0, len(unhanded) - MOST_EVENTS))

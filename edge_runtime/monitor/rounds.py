@@ -9,7 +9,7 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from edge_runtime.config.monitor import MonitorConfig
@@ -25,6 +25,7 @@ from edge_runtime.monitor.measured import measured
 from edge_runtime.monitor.readings import Readings
 from edge_runtime.monitor.recorder import Recorder
 from edge_runtime.monitor.sampling import HostSample, HostSampler, wall_offset_ns
+from edge_runtime.protocol import uuid7
 from edge_runtime.protocol.operation import CameraHealth
 
 if TYPE_CHECKING:  # a device from which nothing leaves loads neither gate nor outbox
@@ -40,7 +41,19 @@ BREATH_S = 0.005
 """Between two looks at a socket that is flooded."""
 
 MOST_ENTRIES = 512
-_URGENT = frozenset({"change", "worker", "start", "end"})
+_URGENT = frozenset({"change", "fault", "worker", "start", "end"})
+
+
+class FaultPort(Protocol):
+    """What injects faults, where that is permitted."""
+
+    def applied(self, now_ns: int, readings: Readings) -> Readings:
+        """The readings of a round, as the orders have them."""
+        ...
+
+    def news(self) -> list[dict[str, Any]]:
+        """Of each fault that began or ended since the last call: what is to be written down."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,7 @@ class Parts:
         queue: as the outbox says it stands; gives None where there is no answer, in time or at all.
         cameras: as perception wrote them down last.
         clock: time.
+        faults: of a bench: makes readings fail, and says of each fault when it begins and ends; None elsewhere.
     """
 
     settings: MonitorConfig
@@ -74,6 +88,7 @@ class Parts:
     queue: Callable[[], "OutboxStatus | None"]
     cameras: Callable[[], Sequence[CameraHealth]]
     clock: Clock
+    faults: "FaultPort | None" = None
 
 
 class Rounds:
@@ -111,6 +126,9 @@ class Rounds:
         if self._sample is None or measures:
             self._sample, self._measured_ns = self._parts.sampler.look(), began_ns
         readings = self._readings(self._sample)
+        if self._parts.faults is not None:
+            readings = self._parts.faults.applied(began_ns, readings)
+            records += self._faults(self._parts.faults, stamp)
         judged = evaluate(self._clock.monotonic_ns(), readings, self._parts.settings, self._memory)
         self._memory = judged.memory
         self._beat(judged)
@@ -191,6 +209,14 @@ class Rounds:
             cameras=parts.cameras(),
             worst_round_ms=worst_ms,
         )
+
+    def _faults(self, faults: FaultPort, stamp: Stamp) -> list[FlightRecord]:
+        """A record, and with it an event, for each fault that was injected or is over."""
+        records = []
+        for fields in faults.news():
+            key = {} if self._parts.announcer is None else {"event": uuid7(stamp.wall.unix_ns)}
+            records.append(stamp.record("fault", {**fields, **key}))
+        return records
 
     def _losses(self, stamp: Stamp) -> list[FlightRecord]:
         """A record for what was lost since the last one."""

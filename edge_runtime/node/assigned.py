@@ -17,12 +17,13 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.gate.policy_file import read_policy
 from edge_runtime.node.models import ReadyModel, retune
 from edge_runtime.packages import ModelManifest, open_package, read_manifest
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.swap import GivenUp
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, UpdateCode
 from edge_runtime.telemetry import get_logger
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.store.places import Places
-from edge_runtime.updates.store.slots import Values, read_slots
+from edge_runtime.updates.store.slots import read_slots
 from edge_runtime.updates.store.starting import begin_start
 
 _SHOWN = 300

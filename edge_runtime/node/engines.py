@@ -10,13 +10,14 @@ from edge_runtime.config.node import ModelConfig
 from edge_runtime.engines.errors import EngineError
 from edge_runtime.engines.holds import Role
 from edge_runtime.engines.opening import ModelOptions
-from edge_runtime.engines.progress import BuildProgress, OnProgress, nobody
+from edge_runtime.engines.progress import BuildProgress, OnProgress, show_nothing
 from edge_runtime.engines.request import TensorRtOptions, Thresholds
 from edge_runtime.engines.source import EngineSource
 from edge_runtime.engines.store import EngineStore
-from edge_runtime.engines.supply import never
+from edge_runtime.engines.supply import never_stop
 from edge_runtime.engines.wanted import MIB, EngineOptions
 from edge_runtime.node.places import state_of
+from edge_runtime.perception.backends.tensorrt import PluginLibrary
 from edge_runtime.telemetry import get_logger
 
 _SAY_EVERY_LINES: Final = 20
@@ -25,9 +26,9 @@ _SAY_EVERY_LINES: Final = 20
 def engine_source(
     loaded: LoadedConfig,
     state: Path | None = None,
-    progress: OnProgress = nobody,
+    progress: OnProgress = show_nothing,
     *,
-    stop: Callable[[], bool] = never,
+    stop: Callable[[], bool] = never_stop,
 ) -> EngineSource:
     """Where engines of a configuration come from; nothing is made before one is built.
 
@@ -73,6 +74,7 @@ def tensorrt_options(settings: ModelConfig, batch: int | None = None) -> TensorR
             batch=settings.batch if batch is None else batch,
             tf32=asked.tf32,
             workspace_bytes=asked.workspace_mib * MIB,
+            plugins=tuple(PluginLibrary(Path(one.path), one.sha256) for one in asked.plugins),
         ),
         prepare=asked.prepare,
         cuda_graphs=asked.cuda_graphs,

@@ -13,7 +13,6 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,12 +33,14 @@ from edge_runtime.monitor.recorder import Recorder
 from edge_runtime.monitor.rounds import Parts, Rounds
 from edge_runtime.monitor.sampling import HostSampler
 from edge_runtime.node.camera_board import read_board
+from edge_runtime.node.ending import asked_to_end
 from edge_runtime.node.places import policy_path, state_of
 from edge_runtime.socket_path import takes_datagrams
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import configure_logging, get_logger
 
 if TYPE_CHECKING:
+    from edge_runtime.faults.health import HealthFaults
     from edge_runtime.monitor.road import EventRoad
 
 _RECORDER_S = 2.0
@@ -56,33 +57,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--state", type=Path, help="state directory")
     options = parser.parse_args(arguments)
     leave_no_core()
-    with _asked_to_end() as ending:
+    with asked_to_end() as ending:
         die_with_parent(signal.SIGTERM)  # it writes down that the guard has died
         try:
             return _run(load_config(options.config), options.state, ending)
         except EdgeRuntimeError as error:
             sys.stderr.write(f"error: {error}\n")
             return error.exit_code
-
-
-@contextlib.contextmanager
-def _asked_to_end() -> Iterator[socket.socket]:
-    """A socket that becomes readable when SIGTERM or SIGINT arrives, also one that comes before anybody waits."""
-    reading, writing = socket.socketpair()
-    writing.settimeout(0)
-
-    def ask(_number: int, _frame: object) -> None:
-        with contextlib.suppress(OSError):
-            writing.send(b"e")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield reading
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        reading.close()
-        writing.close()
 
 
 def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> int:
@@ -117,6 +98,7 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
                 queue=_no_queue if road is None else road.queue,
                 cameras=lambda: read_board(state, clock),
                 clock=clock,
+                faults=_faults(loaded, state, clock),
             )
         )
         began = _began(loaded.digest, ring_name, recalled)
@@ -140,6 +122,15 @@ def _road(
 
     labels = Labels(settings.data_class, loaded.digest)
     return EventRoad(state, policy_path(loaded, state), delivery, labels, clock)
+
+
+def _faults(loaded: LoadedConfig, state: StateDirectory, clock: SystemClock) -> "HealthFaults | None":
+    if not loaded.config.injects_faults:
+        return None
+    from edge_runtime.faults.health import HealthFaults  # noqa: PLC0415 - on a bench alone
+    from edge_runtime.node.fault_orders import refused  # noqa: PLC0415
+
+    return HealthFaults.following(state, clock, refused)
 
 
 def _no_queue() -> None:

@@ -9,6 +9,7 @@ from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import CameraConfig
 from edge_runtime.engines.source import EngineSource
 from edge_runtime.events import EventCounters, EventDesk, EvidenceRing
+from edge_runtime.faults import Injector
 from edge_runtime.health import HealthReader
 from edge_runtime.health.governor import Level
 from edge_runtime.node.assigned import Assigned
@@ -38,7 +39,7 @@ from edge_runtime.perception.pipeline import (
     UnderWay,
 )
 from edge_runtime.protocol import EventRecord
-from edge_runtime.sources import DropCause, SourceRunner, SourceState, open_source
+from edge_runtime.sources import DropCause, SourceRunner, SourceState, Through, open_source
 from edge_runtime.telemetry.metrics import STAGES, Metrics
 
 _STOP_TIMEOUT_S = 5.0
@@ -63,6 +64,7 @@ class Node:
         engines: where engines of models come from that take another's place; the configuration's place without it.
         swap_socket: where the updates' process exchanges models; nowhere without it.
         assigned: where the configuration comes from, and the folder of releases; it is not exchanged without it.
+        faults: makes cameras fail on purpose; None where nothing may be injected.
 
     Raises:
         SourceError: a source cannot be set up as configured.
@@ -84,8 +86,10 @@ class Node:
         engines: EngineSource | None = None,
         swap_socket: Path | None = None,
         assigned: tuple[Assigned, Path] | None = None,
+        faults: Injector | None = None,
     ) -> None:
         self._clock: Clock = clock or SystemClock()
+        self._faults = faults
         self._loaded = loaded
         self._models = models
         self._swap_socket = swap_socket
@@ -141,6 +145,7 @@ class Node:
                 runner.start()
             if self._heat is not None:
                 self._heat.start()
+            self._swaps.start()
             if self._swap_socket is not None:
                 self._swaps.serve(self._swap_socket, self._health)
             self._pipeline.run(self._lanes)
@@ -153,7 +158,7 @@ class Node:
                 lane.join(_STOP_TIMEOUT_S)
             if self._heat is not None:
                 self._heat.stop(_STOP_TIMEOUT_S)
-            self._swaps.close()
+            self._swaps.close(in_order=finished)
             for name, desk in self._desks.items():
                 failed = self._states[name] is SourceState.FAILED
                 self._note(desk.finish(interrupted=self._interrupted or failed or not finished))
@@ -267,7 +272,20 @@ class Node:
     # ---- wiring
 
     def _open(self, name: str, camera: CameraConfig) -> SourceRunner:
-        return open_source(name, camera.source, masks=camera.masks, base=self._loaded.base, clock=self._clock)
+        through = None if self._faults is None else self._failing(self._faults, name)
+        return open_source(
+            name,
+            camera.source,
+            masks=camera.masks,
+            base=self._loaded.base,
+            clock=self._clock,
+            through=through,
+        )
+
+    def _failing(self, faults: Injector, name: str) -> Through:
+        from edge_runtime.faults.camera import through_faults  # noqa: PLC0415 - on a bench alone
+
+        return lambda opened: through_faults(opened, faults, name, self._clock)
 
     def _events(self, loaded: LoadedConfig, name: str, labels: Sequence[str], digest: str) -> EventDesk:
         """The rules of a camera, as a configuration has them."""

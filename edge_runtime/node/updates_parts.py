@@ -6,8 +6,6 @@ import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timezone
-from zoneinfo import ZoneInfo
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from securesystemslib.signer import CryptoSigner
@@ -21,6 +19,7 @@ from edge_runtime.identity.keys import read_key
 from edge_runtime.node.accelerator import find_accelerator
 from edge_runtime.node.hot_swap.at_start import is_slot
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, DeviceFacts
+from edge_runtime.protocol.windows import Window, Windows, zone_of
 from edge_runtime.state import StateDirectory
 from edge_runtime.telemetry import get_logger
 from edge_runtime.updates.download import (
@@ -33,7 +32,7 @@ from edge_runtime.updates.download import (
     default_route_interface,
     is_metered,
 )
-from edge_runtime.updates.machine import Deadlines, Rules, Window, Windows
+from edge_runtime.updates.machine import Deadlines, Rules
 from edge_runtime.updates.process.errands import ErrandsOnThread
 from edge_runtime.updates.process.facts import device_facts
 from edge_runtime.updates.process.keeping import DiskFiles
@@ -109,14 +108,14 @@ def slots_of(loaded: LoadedConfig) -> tuple[str, ...]:
 
 def rules_of(config: UpdatesConfig, device: str) -> Rules:
     """The machine's rules."""
-    zone = timezone.utc if config.time_zone == "UTC" else ZoneInfo(config.time_zone)
-    windows = tuple(Window(window.days, window.start, window.end) for window in config.windows)
+    zone = zone_of(config.time_zone)
+    windows = tuple(Window(window.days, window.start, window.end, zone) for window in config.windows)
     deadlines = Deadlines(
         download=int(config.download.deadline * 1000),
         prepare=int(config.prepare * 1000),
         wait=int(config.wait * 1000),
     )
-    return Rules(device, deadlines, Windows(windows, zone))
+    return Rules(device, deadlines, Windows(windows))
 
 
 def parts_of(assembly: Assembly, identity: Identity) -> Parts:

@@ -10,10 +10,9 @@ import argparse
 import contextlib
 import os
 import select
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
@@ -22,6 +21,7 @@ from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.guard.page import SlotWriter
 from edge_runtime.identity import Identity, IdentityError
 from edge_runtime.lifeline import die_with_parent, leave_no_core
+from edge_runtime.node.ending import asked_to_end
 from edge_runtime.node.places import state_of
 from edge_runtime.node.updates_parts import Assembly, assembled, key_sha256, parts_of
 from edge_runtime.state import StateDirectory
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     options = parser.parse_args(arguments)
     leave_no_core()
-    with _asked_to_end() as ending:
+    with asked_to_end() as ending:
         if options.with_parent:
             die_with_parent()
         try:
@@ -57,26 +57,6 @@ def main(arguments: list[str] | None = None) -> int:
         except EdgeRuntimeError as error:
             sys.stderr.write(f"error: {error}\n")
             return error.exit_code
-
-
-@contextlib.contextmanager
-def _asked_to_end() -> Iterator[socket.socket]:
-    """A socket that becomes readable when SIGTERM or SIGINT arrives, also one that comes before anybody waits."""
-    reading, writing = socket.socketpair()
-    writing.settimeout(0)
-
-    def ask(_number: int, _frame: object) -> None:
-        with contextlib.suppress(OSError):
-            writing.send(b"e")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield reading
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        reading.close()
-        writing.close()
 
 
 def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> int:

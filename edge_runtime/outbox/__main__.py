@@ -80,6 +80,7 @@ def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
         get_logger().warning("outbox not healthy", why=sentence)
     gc.collect()
     gc.freeze()  # what was imported lives as long as the process: the collector need not walk through it again
+    gc.set_threshold(10_000, 20, 100)  # a put of a hundred makes 700 tuples, at which it would run each time
     if slot is None:
         _say_ready()
     while not _asked_to_end():

@@ -64,6 +64,7 @@ class Passage:
 
 _OFTEN: dict[Any, Passage] = {
     Sequence[Submission]: Passage(pack_submissions, unpack_submissions),
+    Submission: Passage(lambda one: pack_submissions([one])[0], lambda row: unpack_submissions([row])[0]),
     list[PutResult]: Passage(pack_results, unpack_results),
     list[QueuedItem]: Passage(pack_items, unpack_items),
 }

@@ -195,7 +195,7 @@ class Engine:
             limits,
             now,
             self.tight,
-            self.volatile,
+            volatile=self.volatile,
         )
 
     def _recover(self, fault: DatabaseFault, jobs: list[Job[Any]]) -> None:

@@ -6,10 +6,10 @@ event is one integer of about 50 bytes, which sorts by its deadline and then by 
 """
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from heapq import heapify, heappop, heappush
 
-from edge_runtime.outbox.database import Database
+from edge_runtime.outbox.database import Database, Row
 
 SEVERITIES = 4
 
@@ -112,6 +112,16 @@ class Order:
         """An event that nobody has: it was queued, or returned."""
         heappush(self._heaps[severity], entry)
         self._changes.append((severity, entry, 1))
+
+    def queue(self, rows: Iterable[Row]) -> None:
+        """Events that were queued, as their rows. As `add` of each, in less than half the time."""
+        heaps, note = self._heaps, self._changes.append
+        for seq, _, severity, _, deadline, _, crop, _, body in rows:
+            entry = (deadline << _SEQ_BITS | seq) << _SEQ_SHIFT | len(body)
+            if crop is not None:
+                entry |= _CROP
+            heappush(heaps[severity], entry)
+            note((severity, entry, 1))
 
     def first(self, severity: int) -> int | None:
         """The event of a severity whose deadline is nearest; None without one."""

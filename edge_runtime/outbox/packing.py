@@ -29,16 +29,8 @@ class CallError(ValueError):
 def pack_submissions(submissions: Sequence[Submission]) -> list[tuple[Any, ...]]:
     """Rows of a put."""
     return [
-        (
-            item.key,
-            item.kind.value,
-            item.severity,
-            item.ttl_ns,
-            item.body,
-            item.receipt,
-            None if item.evidence is None else (item.evidence.sha256, item.evidence.bytes),
-        )
-        for item in submissions
+        (key, kind._value_, severity, ttl_ns, body, receipt, crop and (crop.sha256, crop.bytes))
+        for key, kind, severity, ttl_ns, body, receipt, crop in submissions
     ]
 
 
@@ -98,11 +90,7 @@ def pack_items(items: list[QueuedItem]) -> list[Any]:
     """The epoch of a lease, which is that of all its items, and their rows; nothing for no items."""
     if not items:
         return []
-    rows = [
-        (item.key, item.seq, item.severity, item.left_ms, item.deadline_ms, item.tries, item.body)
-        for item in items
-    ]
-    return [items[0].epoch, rows]
+    return [items[0].epoch, [item[:-1] for item in items]]
 
 
 def unpack_items(answer: Any) -> list[QueuedItem]:

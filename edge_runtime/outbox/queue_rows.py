@@ -43,20 +43,21 @@ def row_crc(key: bytes, severity: int, deadline: int, body: bytes) -> int:
 
 def enqueue(tx: Transaction, item: Submission) -> PutResult:
     """Queue one event, giving up others where the quota asks for it: none that is more severe, see `eviction`."""
-    key, body = item.key, item.body
+    key, _, severity, ttl_ns, body, receipt, crop = item
+    books = tx.books
     if item.too_large:
         return refuse(tx, NotAccepted.TOO_LARGE)
     if key in tx.known.keys:
         return DUPLICATE[tx.volatile]
     size = len(body) + ROW_OVERHEAD
-    if tx.books.bytes + size > tx.share:
-        refusal = make_room(tx, size, item.severity)
+    if books.bytes + size > tx.share:
+        refusal = make_room(tx, size, severity)
         if refusal is not None:
             return refuse(tx, refusal)
-    evidence = None if item.evidence is None else evidence_rows.add(tx, item)
-    insert(tx, key, item.severity, ttl_ms(item.ttl_ns), body, evidence=evidence)
-    tx.decide(key, item.receipt)
-    tx.books.accepted += 1
+    evidence = None if crop is None else evidence_rows.add(tx, item)
+    insert(tx, key, severity, ttl_ms(ttl_ns), body, evidence=evidence)
+    tx.decide(key, receipt)
+    books.accepted += 1
     return ACCEPTED[tx.volatile]
 
 

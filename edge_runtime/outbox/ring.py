@@ -63,16 +63,19 @@ class Ring:
         limit: decisions that are kept; a place whose own are all older is written over.
     """
 
+    # `_line` is the row of the current place as it goes to the disk, its records from `_start` to `_end`: a put
+    # copies none of what is there already
     __slots__ = (
-        "_before", "_checksum", "_first", "_full", "_limit", "_number", "_records", "_slot", "_top", "_turns",
+        "_before", "_checksum", "_end", "_first", "_full", "_limit", "_line", "_number", "_slot", "_start", "_top",
+        "_turns",
     )  # fmt: skip
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._full: deque[tuple[int, int]] = deque()  # slots and their first numbers, without the current one
-        self._top = 1
+        self._top, self._start = 1, _HEAD.size
         self._begin(1, 1)
-        self._before: tuple[int, int, bytes, int, int] | None = None
+        self._before: tuple[int, int, int, int, bytearray, int, int] | None = None
         self._turns: list[list[tuple[int, int]]] = []  # what each turn of this transaction took from the left
 
     @property
@@ -109,18 +112,33 @@ class Ring:
             DatabaseFault: SQLite refused.
         """
         if self._before is None:
-            self._before = (self._slot, self._first, self._records, self._number, self._checksum)
+            self._before = (
+                self._slot, self._first, self._number, self._checksum, self._line, self._start, self._end,
+            )  # fmt: skip
         sealed = seal_books(books)
         room = SLOT_BYTES - _HEAD.size - len(sealed[0]) - _SLACK
         records = [key + _LENGTH.pack(len(receipt)) + receipt for key, receipt in decisions]
-        done, last = 0, self.last + len(records)
-        if len(joined := b"".join(records)) + len(self._records) <= room:
+        if len(joined := b"".join(records)) + self._end - self._start <= room:
             self._add(joined, len(records))
-            done = len(records)
-        ends = list(accumulate(map(len, records[done:])))
+        else:
+            self._spread(database, sealed, records, room, tight=tight)
+        self._save(database, sealed)
+
+    def _spread(
+        self,
+        database: Database,
+        sealed: tuple[bytes, int],
+        records: Sequence[bytes],
+        room: int,
+        *,
+        tight: bool,
+    ) -> None:
+        """Add records to as many places as they need, and save all but the last of them."""
+        done, last = 0, self.last + len(records)
+        ends = list(accumulate(map(len, records)))
         while done < len(records):
             before = ends[done - 1] if done else 0
-            upto = bisect_right(ends, before + room - len(self._records), done)
+            upto = bisect_right(ends, before + room - (self._end - self._start), done)
             if upto == done and self._number == 0:
                 upto = done + 1  # a receipt that is longer than a place has more than one page
             self._add(b"".join(records[done:upto]), upto - done)
@@ -128,7 +146,6 @@ class Ring:
             if done < len(records):
                 self._save(database, sealed)
                 self._turn(database, last, tight=tight)
-        self._save(database, sealed)
 
     def committed(self) -> None:
         """What was written is durable."""
@@ -142,7 +159,10 @@ class Ring:
         while self._turns:
             self._full.pop()
             self._full.extendleft(reversed(self._turns.pop()))
-        self._slot, self._first, self._records, self._number, self._checksum = self._before
+        self._slot, self._first, self._number, self._checksum, self._line, self._start, self._end = (
+            self._before
+        )
+        self._line[self._end :] = bytes(max(0, SLOT_BYTES - self._end))
         self._before = None
 
     def newest(self, database: Database, limit: int, skip: int) -> list[bytes]:
@@ -163,18 +183,25 @@ class Ring:
         return found[skip : skip + limit]
 
     def _begin(self, slot: int, first: int) -> None:
-        self._slot, self._first, self._number = slot, first, 0
-        self._records, self._checksum = b"", _checksum_of(first)
+        self._slot, self._first, self._number, self._checksum = slot, first, 0, _checksum_of(first)
+        self._line, self._end = bytearray(SLOT_BYTES), self._start
 
     def _add(self, records: bytes, number: int) -> None:
-        self._records += records
+        begin, self._end = self._end, self._end + len(records)
+        self._line[begin : self._end] = records
         self._number += number
         self._checksum = crc32(records, self._checksum)
 
     def _save(self, database: Database, sealed: tuple[bytes, int]) -> None:
         line, crc = sealed
-        head = _HEAD.pack(self._first, self._number, self._checksum, len(line), crc)
-        database.execute(_SAVE, (self._slot, (head + line + self._records).ljust(SLOT_BYTES, b"\0")))
+        start = _HEAD.size + len(line)
+        if start != self._start:  # the numbers in the books have become longer, or this place is new
+            kept = self._line[self._start : self._end]
+            self._line, self._start, self._end = bytearray(start) + kept, start, start + len(kept)
+            self._line.extend(bytes(max(0, SLOT_BYTES - self._end)))
+        _HEAD.pack_into(self._line, 0, self._first, self._number, self._checksum, len(line), crc)
+        self._line[_HEAD.size : start] = line
+        database.execute(_SAVE, (self._slot, self._line))
 
     def _turn(self, database: Database, last: int, *, tight: bool) -> None:
         """Go to a place that nobody needs, or to a new one; of many that nobody needs one goes for good."""

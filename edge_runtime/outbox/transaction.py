@@ -5,14 +5,13 @@ Rows are collected and written with one statement for each table, before anybody
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 
 from edge_runtime.outbox.books import Books, save_books
-from edge_runtime.outbox.bulk import Insert, delete_queued
+from edge_runtime.outbox.bulk import delete_queued, insert_queued
 from edge_runtime.outbox.database import Database, Row
 from edge_runtime.outbox.known_keys import KnownKeys
 from edge_runtime.outbox.leases import Leases
-from edge_runtime.outbox.order import Order, Place, entry_of, has_crop, length_of, seq_of
+from edge_runtime.outbox.order import Order, Place, has_crop, length_of, seq_of
 from edge_runtime.outbox.ranges import add_outcomes
 from edge_runtime.outbox.ring import Decision
 from edge_runtime.outbox.schema import ROW_OVERHEAD
@@ -24,15 +23,13 @@ CRITICAL = 3
 EndingRow = tuple[int, int, int, bytes | None]
 """seq, severity, length of the body, evidence: what must be known of a row that leaves the queue."""
 
-_QUEUE = Insert("queue", 9)
 _COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET n = n + excluded.n"
 
 
-@dataclass(slots=True)
 class Transaction:
     """Everything that one commit changes.
 
-    Attributes:
+    Args:
         database: with an open transaction.
         books: written back by `finish`.
         leases: in memory, with the order of the queue; `undo` takes back what was changed.
@@ -41,6 +38,8 @@ class Transaction:
         now_ms: the queue's time.
         tight: bytes that the queue may not exceed while the disk is full; None while it is not.
         volatile: whether the database lives in memory.
+
+    Attributes:
         counters: named counts to add.
         on_commit: run once the changes are durable.
         on_rollback: run when they are not kept.
@@ -52,39 +51,46 @@ class Transaction:
         anew: whether the queue was numbered anew, so that its order must be read again.
     """
 
-    database: Database
-    books: Books
-    leases: Leases
-    known: KnownKeys
-    settings: OutboxSettings
-    now_ms: int
-    tight: int | None = None
-    volatile: bool = False
-    anew: bool = False
-    counters: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    on_commit: list[Callable[[], None]] = field(default_factory=list)
-    on_rollback: list[Callable[[], None]] = field(default_factory=list)
-    orphans: dict[bytes, str] = field(default_factory=dict)
-    gone_files: list[bytes] = field(default_factory=list)
-    copy_books: bool = False
-    saved: bool = False
-    share: int = 0
-    _quota: int = 0
-    _new: dict[int, Row] = field(default_factory=dict)
-    _deleted: list[int] = field(default_factory=list)
-    _decisions: list[Decision] = field(default_factory=list)
-    _outcomes: dict[Fate, list[int]] = field(default_factory=dict)
-    _ended: list[int] = field(default_factory=list)
-    _keys: list[bytes] = field(default_factory=list)
-    _evicted: list[Place] = field(default_factory=list)
-    _evicted_bytes: int = 0
-    _evicted_critical: int = 0
-    _unordered: list[Row] = field(default_factory=list)
+    # a dataclass of so many lists takes twice as long to make, and each commit makes one
+    __slots__ = (
+        "_decisions", "_deleted", "_ended", "_evicted", "_evicted_bytes", "_evicted_critical", "_keys", "_new",
+        "_outcomes", "_quota", "_unordered", "anew", "books", "copy_books", "counters", "database", "gone_files",
+        "known", "leases", "now_ms", "on_commit", "on_rollback", "orphans", "saved", "settings", "share", "tight",
+        "volatile",
+    )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        quota = self.settings.quota_bytes
-        self._quota = quota if self.tight is None else min(quota, self.tight)
-        self.share = int(self._quota * (1 - self.settings.reserve_share))
+    def __init__(  # noqa: PLR0917 - what it works on
+        self,
+        database: Database,
+        books: Books,
+        leases: Leases,
+        known: KnownKeys,
+        settings: OutboxSettings,
+        now_ms: int,
+        tight: int | None = None,
+        *,
+        volatile: bool = False,
+    ) -> None:
+        self.database, self.books, self.leases, self.known = database, books, leases, known
+        self.settings, self.now_ms, self.tight, self.volatile = settings, now_ms, tight, volatile
+        self.anew = self.copy_books = self.saved = False
+        self.counters: defaultdict[str, int] = defaultdict(int)
+        self.on_commit: list[Callable[[], None]] = []
+        self.on_rollback: list[Callable[[], None]] = []
+        self.orphans: dict[bytes, str] = {}
+        self.gone_files: list[bytes] = []
+        self._new: dict[int, Row] = {}
+        self._unordered: list[Row] = []
+        self._deleted: list[int] = []
+        self._decisions: list[Decision] = []
+        self._keys: list[bytes] = []
+        self._outcomes: dict[Fate, list[int]] = {}
+        self._ended: list[int] = []
+        self._evicted: list[Place] = []
+        self._evicted_bytes = self._evicted_critical = 0
+        quota = settings.quota_bytes
+        self._quota = quota if tight is None else min(quota, tight)
+        self.share = int(self._quota * (1 - settings.reserve_share))
 
     @property
     def ended(self) -> Collection[int]:
@@ -114,8 +120,7 @@ class Transaction:
         """The order of the queue, with what this transaction has queued."""
         order = self.leases.order
         if self._unordered:
-            for row in self._unordered:
-                order.add(row[2], entry_of(row[4], row[0], len(row[8]), crop=row[6] is not None))
+            order.queue(self._unordered)
             self._unordered.clear()
         return order
 
@@ -202,7 +207,7 @@ class Transaction:
             delete_queued(self.database, self._deleted)
             self._deleted = []
         if self._new:
-            _QUEUE.run(self.database, list(self._new.values()))
+            insert_queued(self.database, list(self._new.values()))
             self._new = {}
 
     def flush(self) -> None:

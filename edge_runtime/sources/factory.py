@@ -3,6 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, Clock
@@ -22,6 +23,12 @@ from edge_runtime.sources.reader import Reader
 from edge_runtime.sources.redact import register_credentials
 from edge_runtime.sources.runner import Limits, Plan, SourceRunner
 
+Opener = Callable[[threading.Event], Reader]
+"""Opens a connection; called in the source's thread, with an event that asks it to be quick."""
+
+Through = Callable[[Opener], Opener]
+"""Puts something between a source and what it reads."""
+
 _Live = RtspSource | HttpSource | V4l2Source | GStreamerSource | SyntheticSource
 
 
@@ -33,6 +40,7 @@ def open_source(
     base: Path,
     clock: Clock,
     seed: int | None = None,
+    through: Through | None = None,
 ) -> SourceRunner:
     """A source that is ready to be started; nothing is opened yet, and nothing can fail.
 
@@ -43,10 +51,14 @@ def open_source(
         base: the folder that relative paths are relative to.
         clock: monotonic time.
         seed: makes the jitter of reconnects repeatable; None draws it from the system.
+        through: stands between the source and what it reads; None for nothing.
     """
     register_credentials(config)
     rng = random.Random(seed)  # noqa: S311 - jitter, not a secret
-    return SourceRunner(name, plan_of(config, base, clock), masks=masks, clock=clock, rng=rng)
+    plan = plan_of(config, base, clock)
+    if through is not None:
+        plan = replace(plan, open_reader=through(plan.open_reader))
+    return SourceRunner(name, plan, masks=masks, clock=clock, rng=rng)
 
 
 def plan_of(config: SourceConfig, base: Path, clock: Clock) -> Plan:
@@ -74,7 +86,7 @@ def _limits(config: _Live) -> Limits:
     )
 
 
-def _opener(config: SourceConfig, base: Path, clock: Clock) -> Callable[[threading.Event], Reader]:
+def _opener(config: SourceConfig, base: Path, clock: Clock) -> Opener:
     # FFmpeg, OpenCV and GStreamer are imported when the first source that needs them is opened.
     if isinstance(config, SyntheticSource):
         return _Scene(config, clock)

@@ -116,8 +116,9 @@ class SourceRunner:
             raise SourceError(f"source {self.name} was started or stopped before: open it anew")
         self._ledger.started(self._clock.monotonic_ns())
         # Daemon: a camera driver that never returns must not keep the process from ending.
-        self._thread = threading.Thread(target=self._run, name=f"source-{self.name}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=f"source-{self.name}", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def poll(self) -> Frame | None:
         """Take the next frame, if there is one; never waits. Frames that are too old are dropped and counted.

@@ -1,7 +1,12 @@
 """Why an update is not taken, or is taken back: one code for machines and one sentence for people."""
 
+import errno
+
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.protocol.update import UpdateCode
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""How the system says that a disk is full."""
 
 
 class UpdateRefused(EdgeRuntimeError):
@@ -15,3 +20,15 @@ class UpdateRefused(EdgeRuntimeError):
     def __init__(self, code: UpdateCode, text: str, *, again: bool = False) -> None:
         super().__init__(text)
         self.code, self.again = code, again
+
+
+def disk_refusal(error: OSError, code: UpdateCode, what: str) -> UpdateRefused:
+    """What a failure of the disk means for an update, which may succeed once the disk is well.
+
+    Args:
+        error: of the system.
+        code: where it is not that the disk is full.
+        what: could not be done, for people.
+    """
+    why = error.strerror or type(error).__name__
+    return UpdateRefused(UpdateCode.NO_SPACE if error.errno in FULL else code, f"{what}: {why}", again=True)

@@ -3,15 +3,18 @@
 One message is on its way at a time, so that reports never take the window of events. A report of progress is done
 when the broker has it. A terminal one is done when the server has settled it, which shows by its file being gone;
 until then it is sent again with growing waits.
+
+Not all terminal ones are in memory: the waits of all are, and those that are due first are asked for. A server that
+settles some of them never, because it lost what it knew or a key was revoked, keeps none of the others from it.
 """
 
+import heapq
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edge_runtime.clock import NS_PER_S
 from edge_runtime.protocol.update_wire import StateReports
-from edge_runtime.uplink.update_files import SealedReport
+from edge_runtime.uplink.update_files import MOST_HELD, FoundReports, SealedReport
 
 MOST_REPORTS = 16
 MOST_BYTES = 48 * 1024
@@ -21,8 +24,7 @@ _REFUSED_NS = 30 * NS_PER_S
 
 
 @dataclass(slots=True)
-class _Open:
-    report: SealedReport
+class _Wait:
     due_ns: int = 0
     tries: int = 0
 
@@ -39,26 +41,36 @@ class StateReporter:
 
     def __init__(self, device: str, first_s: float, cap_s: float, rng: random.Random) -> None:
         self._device, self._first_s, self._cap_s, self._rng = device, first_s, cap_s, rng
-        self._open: dict[int, _Open] = {}
+        self._held: dict[int, SealedReport] = {}
+        self._waits: dict[int, _Wait] = {}
         self._done: set[int] = set()
+        self._terminal: tuple[int, ...] = ()
         self._online = False
         self._flight: tuple[int, tuple[int, ...]] | None = None
 
-    def found(self, reports: Iterable[SealedReport]) -> None:
+    def found(self, found: FoundReports) -> None:
         """What lies on the disk now."""
-        there = {report.number: report for report in reports}
+        there = {report.number: report for report in found.reports}
         self._done &= there.keys()
-        self._open = {
-            number: self._open.get(number) or _Open(report)
-            for number, report in there.items()
-            if number not in self._done
-        }
+        self._held = {number: report for number, report in there.items() if number not in self._done}
+        known = self._waits
+        self._waits = {number: known.get(number) or _Wait() for number in {*self._held, *found.terminal}}
+        self._terminal = found.terminal
+
+    def wanted(self) -> tuple[int, ...]:
+        """Terminal reports that should be in memory; empty where all of them are."""
+        if len(self._terminal) <= MOST_HELD:
+            return ()
+        first = heapq.nsmallest(
+            MOST_HELD, self._terminal, key=lambda number: (self._waits[number].due_ns, number)
+        )
+        return tuple(sorted(first))
 
     def connected(self) -> None:
         """A session began: everything is due."""
         self._online, self._flight = True, None
-        for one in self._open.values():
-            one.due_ns, one.tries = 0, 0
+        for wait in self._waits.values():
+            wait.due_ns, wait.tries = 0, 0
 
     def disconnected(self) -> None:
         """The session is over; what was on its way may not have arrived."""
@@ -73,15 +85,15 @@ class StateReporter:
         """
         if not self._online or self._flight is not None:
             return None
-        due = [one for one in self._open.values() if one.due_ns <= now_ns]
+        due = [report for report in self._held.values() if self._waits[report.number].due_ns <= now_ns]
         chosen: list[SealedReport] = []
         size = 0
-        for one in sorted(due, key=lambda found: (not found.report.terminal, found.report.number)):
-            size += len(one.report.sealed)
+        for report in sorted(due, key=lambda one: (not one.terminal, one.number)):
+            size += len(report.sealed)
             full = len(chosen) == MOST_REPORTS or (chosen and size > MOST_BYTES)
-            if full or (terminal_only and not one.report.terminal):
+            if full or (terminal_only and not report.terminal):
                 break
-            chosen.append(one.report)
+            chosen.append(report)
         if not chosen:
             return None
         chosen.sort(key=lambda report: report.number)
@@ -102,16 +114,21 @@ class StateReporter:
             return ()
         numbers, self._flight = self._flight[1], None
         done: list[int] = []
-        for one in (self._open[number] for number in numbers if number in self._open):
+        terminal = set(self._terminal)
+        for number in numbers:
+            wait = self._waits.get(number)
+            if wait is None:
+                continue
             if failed:
-                one.due_ns = now_ns + _REFUSED_NS
-            elif one.report.terminal:
-                one.tries += 1
-                one.due_ns = now_ns + self._wait_ns(one.tries)
+                wait.due_ns = now_ns + _REFUSED_NS
+            elif number in terminal:
+                wait.tries += 1
+                wait.due_ns = now_ns + self._wait_ns(wait.tries)
             else:
-                done.append(one.report.number)
+                done.append(number)
         for number in done:
-            del self._open[number]
+            self._held.pop(number, None)
+            del self._waits[number]
         self._done.update(done)
         return tuple(done)
 
@@ -119,8 +136,8 @@ class StateReporter:
         """When `message` may have something; None while it cannot."""
         if not self._online or self._flight is not None:
             return None
-        waiting = (one for one in self._open.values() if one.report.terminal or not terminal_only)
-        return min((one.due_ns for one in waiting), default=None)
+        waiting = (one for one in self._held.values() if one.terminal or not terminal_only)
+        return min((self._waits[one.number].due_ns for one in waiting), default=None)
 
     def _wait_ns(self, tries: int) -> int:
         ceiling_s = min(self._cap_s, self._first_s * 2.0 ** min(tries - 1, 32))

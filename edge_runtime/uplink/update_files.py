@@ -10,7 +10,6 @@ NUMBER is the report's, 16 digits. Nothing in a report is read here: it is seale
 """
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from edge_runtime.durable import write_file
 from edge_runtime.protocol.update import MAX_ENVELOPE_BYTES
+from edge_runtime.protocol.update_wire import REPORT_FILE
 from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES
 from edge_runtime.telemetry import get_logger
 
@@ -26,9 +26,9 @@ LOOK_S = 0.5
 """Between two looks into the folder: a report waits no longer for its way up."""
 
 MOST_HELD = 64
-"""Reports of each kind that are read at once, the oldest first; the others wait on the disk."""
+"""Reports of each kind that are read at once; the others wait on the disk."""
 
-_NAME = re.compile(r"(?P<number>[0-9]{16})\.(?P<kind>terminal|progress)")
+_DIGITS = 16
 _LEAST_ENVELOPE = 2
 
 
@@ -49,9 +49,15 @@ class SealedReport:
 
 @dataclass(frozen=True, slots=True)
 class FoundReports:
-    """What lies in the folder now; told on a change."""
+    """What lies in the folder now; told on a change.
+
+    Attributes:
+        reports: that were read, at most `MOST_HELD` of each kind.
+        terminal: numbers of all terminal ones, the oldest first.
+    """
 
     reports: tuple[SealedReport, ...]
+    terminal: tuple[int, ...]
 
 
 class UpdateFiles:
@@ -74,7 +80,10 @@ class UpdateFiles:
         self._desired: bytes | None = None
         self._written: bytes | None = None
         self._to_delete: set[int] = set()
+        self._wanted: tuple[int, ...] = ()
         self._known: dict[str, SealedReport] = {}
+        self._rubbish: set[str] = set()
+        self._terminal: tuple[int, ...] = ()
         self.trouble: str | None = None
         threading.Thread(target=self._run, name="uplink-updates", daemon=True).start()
 
@@ -88,6 +97,14 @@ class UpdateFiles:
         """Delete reports of progress."""
         with self._lock:
             self._to_delete.update(numbers)
+        self._woken.set()
+
+    def hold(self, numbers: Sequence[int]) -> None:
+        """Read these terminal reports before all others; those that are never settled stand in no way then."""
+        with self._lock:
+            if self._wanted == tuple(numbers):
+                return
+            self._wanted = tuple(numbers)
         self._woken.set()
 
     def stop(self) -> None:
@@ -144,35 +161,44 @@ class UpdateFiles:
         return trouble
 
     def _look(self) -> None:
+        terminal, progress = self._names()
         found: dict[str, SealedReport] = {}
-        for name in self._names():
+        for name in [*self._first(terminal), *progress[:MOST_HELD]]:
             report = self._known.get(name) or self._read(name)
             if report is not None:
                 found[name] = report
-        if found.keys() != self._known.keys():
-            self._known = found
-            self._tell(FoundReports(tuple(found.values())))
+        numbers = tuple(int(name[:_DIGITS]) for name in terminal)
+        if found.keys() != self._known.keys() or numbers != self._terminal:
+            self._known, self._terminal = found, numbers
+            self._tell(FoundReports(tuple(found.values()), numbers))
 
-    def _names(self) -> list[str]:
-        """The oldest of each kind, the terminal ones first."""
-        try:
-            names = sorted(path.name for path in (self._folder / REPORTS).iterdir())
-        except OSError:
-            return []
+    def _names(self) -> tuple[list[str], list[str]]:
+        """Of terminal reports and of those of progress, the oldest first."""
         kinds: dict[str, list[str]] = {"terminal": [], "progress": []}
-        for name in names:
-            match = _NAME.fullmatch(name)
-            if match is not None:
-                kinds[match["kind"]].append(name)
-        return [*kinds["terminal"][:MOST_HELD], *kinds["progress"][:MOST_HELD]]
+        with contextlib.suppress(OSError):
+            for name in sorted(path.name for path in (self._folder / REPORTS).iterdir()):
+                match = REPORT_FILE.fullmatch(name)
+                if match is not None and name not in self._rubbish:
+                    kinds[match[2]].append(name)
+        return kinds["terminal"], kinds["progress"]
+
+    def _first(self, terminal: list[str]) -> list[str]:
+        """Those that are read: the ones that are asked for, then the oldest; in the order of their numbers."""
+        with self._lock:
+            wanted = set(self._wanted)
+        chosen = sorted(terminal, key=lambda name: int(name[:_DIGITS]) not in wanted)[:MOST_HELD]
+        return sorted(chosen)
 
     def _read(self, name: str) -> SealedReport | None:
         sealed = None
         with contextlib.suppress(OSError):  # settled or damaged meanwhile: there is nothing to send
             sealed = _content(self._folder / REPORTS / name, MAX_ENVELOPE_BYTES)
-        if sealed is None or not _LEAST_ENVELOPE <= len(sealed) <= MAX_ENVELOPE_BYTES:
+        if sealed is None:
             return None
-        return SealedReport(int(name[:16]), name.endswith(".terminal"), sealed)
+        if not _LEAST_ENVELOPE <= len(sealed) <= MAX_ENVELOPE_BYTES:
+            self._rubbish.add(name)
+            return None
+        return SealedReport(int(name[:_DIGITS]), name.endswith(".terminal"), sealed)
 
 
 def _content(path: Path, most: int) -> bytes | None:

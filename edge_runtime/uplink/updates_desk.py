@@ -67,6 +67,7 @@ class UpdatesDesk:
     def connected(self) -> None:
         """A session is there, and subscribed."""
         self._reporter.connected()
+        self._files.hold(self._reporter.wanted())
 
     def disconnected(self) -> None:
         """The session is over."""
@@ -89,13 +90,15 @@ class UpdatesDesk:
 
     def found(self, found: FoundReports) -> None:
         """The folder's thread looked."""
-        self._reporter.found(found.reports)
+        self._reporter.found(found)
+        self._files.hold(self._reporter.wanted())
 
     def acknowledged(self, mid: int, now_ns: int, *, failed: bool) -> None:
         """The broker's PUBACK, of whatever message."""
         done = self._reporter.acknowledged(mid, now_ns, failed=failed)
         if done:
             self._files.broker_has(done)
+        self._files.hold(self._reporter.wanted())
 
     def work(self, now_ns: int, *, spent: bool) -> None:
         """Send what is due, if the broker takes it besides events and letters.

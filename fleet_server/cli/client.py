@@ -1,20 +1,22 @@
 """`FleetClient`: the HTTP API as calls that return plain data, over the network or in process."""
 
 import json
-import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
-
-import httpx
 
 from edge_runtime.clock import NS_PER_S, Clock, SystemClock
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from fleet_server.cli.errors import NotReachable, ServerRefused, error_of
 from fleet_server.cli.target import LocalTarget, RemoteTarget, choose
+
+if TYPE_CHECKING:  # at run time a module that speaks imports it: help and errors of usage need none of it
+    import ssl
+
+    import httpx
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_DOWNLOAD_BYTES = 1024 * 1024 * 1024
@@ -24,9 +26,13 @@ DEADLINE_S = 60.0
 DOWNLOAD_DEADLINE_S = 900.0
 """One piece of evidence: the largest that a server takes by default comes in this time at 18 kB/s."""
 
-_TIMEOUT = httpx.Timeout(35.0, connect=5.0, pool=5.0)
-_LIVE = httpx.Timeout(35.0, connect=5.0, pool=5.0)  # a live stream says something every ten seconds
-_PIECE = httpx.Timeout(125.0, connect=5.0, pool=5.0)  # the server waits so long for a piece of a file
+_CONNECT_S = 5.0
+_TIMEOUT_S = 35.0
+"""Between two bytes; a live stream says something every ten seconds."""
+
+_PIECE_S = 125.0
+"""The server waits so long for a piece of a file."""
+
 _PAGE = 1000
 
 
@@ -68,10 +74,10 @@ class FleetClient:
         return self._where
 
     @property
-    def _http(self) -> httpx.Client:
+    def _http(self) -> "httpx.Client":
         return self._opened or self._open()
 
-    def _open(self) -> httpx.Client:
+    def _open(self) -> "httpx.Client":
         target = self._target()
         if isinstance(target, LocalTarget):
             # imported here, because an operator's machine needs none of the server's parts
@@ -79,12 +85,14 @@ class FleetClient:
 
             self._opened, self._where = local_client(target.directory), str(target.directory)
         else:
+            from fleet_server.cli.lean_httpx import httpx
+
             self._where = target.url
             self._opened = httpx.Client(
                 base_url=target.url,
                 headers={"Authorization": f"Bearer {target.token}"},
                 verify=_tls(target),
-                timeout=_TIMEOUT,
+                timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_S, pool=_CONNECT_S),
                 trust_env=False,  # a proxy of the environment would be given the token
             )
         return self._opened
@@ -132,14 +140,17 @@ class FleetClient:
         Raises:
             EdgeRuntimeError: as `get`.
         """
+        from fleet_server.cli.lean_httpx import httpx
+
+        waits = httpx.Timeout(_PIECE_S, connect=_CONNECT_S, pool=_CONNECT_S)
         try:
-            response = self._http.patch(path, content=data, headers=dict(headers), timeout=_PIECE)
+            response = self._http.patch(path, content=data, headers=dict(headers), timeout=waits)
         except httpx.HTTPError as error:
             raise self._not_reachable(error) from None
         if response.is_error:
             raise _error(response)
 
-    def pages(self, path: str, name: str, cursor: str, **parameters: Any) -> Iterator[Any]:
+    def pages(self, path: str, name: str, cursor: str, /, **parameters: Any) -> Iterator[Any]:
         """Every item of a listing, page by page.
 
         Args:
@@ -173,6 +184,8 @@ class FleetClient:
         Raises:
             EdgeRuntimeError: as `get`; also where there are more than `most` bytes, or they come too slowly.
         """
+        from fleet_server.cli.lean_httpx import httpx
+
         deadline_ns = self._clock.monotonic_ns() + round(within_s * NS_PER_S)
         size = 0
         try:
@@ -200,11 +213,11 @@ class FleetClient:
         Raises:
             EdgeRuntimeError: as `get`; `NotReachable` also in the middle.
         """
+        from fleet_server.cli.lean_httpx import httpx
+
         headers = {} if last_id is None else {"Last-Event-ID": last_id}
         try:
-            with self._http.stream(
-                "GET", path, params=_given(parameters), headers=headers, timeout=_LIVE
-            ) as response:
+            with self._http.stream("GET", path, params=_given(parameters), headers=headers) as response:
                 if response.is_error:
                     response.read()
                     raise _error(response)
@@ -213,9 +226,12 @@ class FleetClient:
             raise self._not_reachable(error) from None
 
     def _call(self, method: str, path: str, parameters: Mapping[str, Any], body: Any) -> Any:
+        http = self._http  # what is wrong with the command is said before anything of it is imported
+        from fleet_server.cli.lean_httpx import httpx
+
         deadline_ns = self._clock.monotonic_ns() + round(DEADLINE_S * NS_PER_S)
         try:
-            with self._http.stream(method, path, params=_given(parameters), json=body) as response:
+            with http.stream(method, path, params=_given(parameters), json=body) as response:
                 parts, size = [], 0
                 for part in response.iter_bytes():
                     size += len(part)
@@ -236,7 +252,9 @@ class FleetClient:
         except ValueError:
             raise NotReachable(f"{self._where} answers, but not as a fleet server") from None
 
-    def _not_reachable(self, error: httpx.HTTPError) -> EdgeRuntimeError:
+    def _not_reachable(self, error: "httpx.HTTPError") -> EdgeRuntimeError:
+        from fleet_server.cli.lean_httpx import httpx
+
         if isinstance(error, httpx.TimeoutException):
             return NotReachable(f"{self._where} does not answer in time")
         reason = " ".join(str(error).split())[:200] or type(error).__name__
@@ -266,7 +284,7 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _events(response: httpx.Response) -> Iterator[ServerSentEvent]:
+def _events(response: "httpx.Response") -> Iterator[ServerSentEvent]:
     """Server-sent events of a response (WHATWG HTML, 9.2.6), as far as our own server writes them."""
     number, data = "", ""
     for line in response.iter_lines():
@@ -283,7 +301,7 @@ def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _error(response: httpx.Response) -> EdgeRuntimeError:
+def _error(response: "httpx.Response") -> EdgeRuntimeError:
     return _problem(response.status_code, response.content)
 
 
@@ -295,7 +313,9 @@ def _problem(status: int, content: bytes) -> EdgeRuntimeError:
     return error_of(status, detail)
 
 
-def _tls(target: RemoteTarget) -> ssl.SSLContext:
+def _tls(target: RemoteTarget) -> "ssl.SSLContext":
+    import ssl
+
     try:
         context = ssl.create_default_context(
             cafile=None if target.authority is None else str(target.authority)

@@ -225,6 +225,22 @@ COMMANDS: tuple[CommandRow, ...] = (
         {"list": _DONE, "verify": {0: "the chain is whole", 1: "it is broken, and where"}},
     ),
     CommandRow(
+        "backup",
+        "fleet_server.cli.backup",
+        "app",
+        "Back up a server, verify a backup, and restore it.",
+        {
+            "create": {0: "the backup is whole, and its folder is on stdout", 1: "there is no new backup"},
+            "list": {0: "done, also where there are none"},
+            "verify": {0: "it is what it was when it was made", 1: "it is damaged, and what of it"},
+            "restore": {
+                0: "the directory is made, and a server can run on it",
+                1: "the backup is damaged, or the disk or the database refuses; nothing was made",
+                2: "it is no backup, the directory or the database is not empty, or it is of a newer release",
+            },
+        },
+    ),
+    CommandRow(
         "token",
         "fleet_server.cli.token",
         "app",

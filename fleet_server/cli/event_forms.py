@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from fleet_server.cli.output import clean, span, when, write
+from fleet_server.cli.output import clean, when, write
+from fleet_server.rollouts.in_words import span
 
 CSV_COLUMNS = (
     "id",

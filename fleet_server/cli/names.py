@@ -5,7 +5,7 @@ import re
 from edge_runtime.errors import ConfigError
 from fleet_server.cli.client import FleetClient
 from fleet_server.cli.errors import NotFound
-from fleet_server.cli.table import CUT
+from fleet_server.cli.output import CUT
 
 _LISTED = 5
 _CUT = re.compile(rf"{CUT}|\.\.\.")

@@ -10,6 +10,8 @@ from typing import Any
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 NARROWEST = 40
+CUT = "…"
+"""In the place of the middle of a name."""
 
 
 def clean(text: object) -> str:
@@ -73,20 +75,6 @@ def when(ms: int | None) -> str | None:
 def when_short(ms: int) -> str:
     """A time of the last months in UTC, to the second, without its year."""
     return f"{datetime.fromtimestamp(ms / 1000, tz=timezone.utc):%m-%d %H:%M:%S}"
-
-
-def span(ms: int) -> str:
-    """A duration in its two largest units."""
-    seconds = max(0, ms) // 1000
-    for unit, size, smaller, smaller_size in (
-        ("d", 86_400, "h", 3600),
-        ("h", 3600, "m", 60),
-        ("m", 60, "s", 1),
-    ):
-        if seconds >= size:
-            rest = seconds % size // smaller_size
-            return f"{seconds // size}{unit} {rest}{smaller}" if rest else f"{seconds // size}{unit}"
-    return f"{seconds}s"
 
 
 def size(count: int) -> str:

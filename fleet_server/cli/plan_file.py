@@ -17,7 +17,7 @@ from edge_runtime.protocol.update import CONFIGURATION_SLOT, kind_of
 from fleet_server.cli import plan_words as words
 from fleet_server.cli.plan_document import Place, PlanDocument
 from fleet_server.findings import what_is_wrong
-from fleet_server.rollouts.records import Deadlines, RolloutPlan
+from fleet_server.rollouts.plan_records import MemberDeadlines, RolloutPlan
 
 _SHOWN = 5
 
@@ -56,7 +56,7 @@ PACING: Mapping[str, _Key] = {
     "bytes_per_hour": _Key("bytes_per_hour", words.bytes_of),
 }
 DEADLINES: Mapping[str, _Key] = {
-    name.removesuffix("_s"): _Key(name, words.seconds) for name in Deadlines.model_fields
+    name.removesuffix("_s"): _Key(name, words.seconds) for name in MemberDeadlines.model_fields
 }
 PLAN: Mapping[str, _Key] = {
     **_keys("name", "slot", "labels", "hardware", "on_fail", "converge", "values", "device_values", "notes"),

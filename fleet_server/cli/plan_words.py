@@ -5,14 +5,13 @@ Readers raise `ValueError` with words that stand behind the name of what they re
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from edge_runtime.protocol.release import BUCKETS, ReleaseKind
+from edge_runtime.protocol.windows import WORDS, Window
+from fleet_server.cli.values import seconds_of, unix_ms_of
 
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_SPAN = re.compile(r"(?P<count>\d{1,6}) ?(?P<unit>[smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _PERCENT = re.compile(r"(?P<number>\d{1,3}(\.\d{1,4})?) ?(?P<sign>%?)")
 _SIZE = re.compile(r"(?P<number>\d{1,15}(\.\d{1,3})?) ?(?P<unit>B|[kKMGT]i?B)?")
 _POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -21,15 +20,14 @@ _RELEASE = re.compile(
 )
 _INTEGER = re.compile(r"-?\d{1,18}")
 _FLOAT = re.compile(r"-?\d{1,18}\.\d{1,18}([eE]-?\d{1,2})?")
-_WINDOW = re.compile(r"(?P<days>[a-z,-]+) (?P<begins>\d\d:\d\d)-(?P<ends>\d\d:\d\d)( (?P<zone>\S+))?")
 
 
 def seconds(value: Any) -> int:
     """Seconds of `90s`, `15m`, `24h` or `7d`."""
-    found = _SPAN.fullmatch(str(value).strip()) if isinstance(value, str) else None
+    found = seconds_of(value) if isinstance(value, str) else None
     if found is None:
         raise ValueError("must be a duration with its unit, such as 90s, 15m, 24h or 7d")
-    return int(found["count"]) * _SECONDS[found["unit"]]
+    return found
 
 
 def basis_points(value: Any) -> int:
@@ -63,19 +61,10 @@ def bytes_of(value: Any) -> int:
 
 def unix_ms(value: Any) -> int:
     """Milliseconds since 1970 of an ISO 8601 time, or of TOML's own; without a zone it is UTC."""
-    moment: Any = value
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-        except ValueError:
-            moment = None
-    if not isinstance(moment, datetime):
-        raise ValueError("must be a time such as 2026-03-01T12:00:00Z")
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
-    found: int = round(moment.timestamp() * 1000)
-    if found < 0:
-        raise ValueError("must be a time after 1970")
+    text = value.isoformat() if isinstance(value, datetime) else value
+    found = unix_ms_of(text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError("must be a time after 1970, such as 2026-03-01T12:00:00Z")
     return found
 
 
@@ -92,11 +81,11 @@ def release_of(value: Any) -> Mapping[str, Any]:
 
 def window(value: Any) -> Mapping[str, Any]:
     """A weekly window of `mon-fri 22:00-05:00 Europe/Berlin`; without a zone it is UTC."""
-    found = _WINDOW.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError("must be a weekly window such as mon-fri 22:00-05:00 Europe/Berlin")
-    known = {"days": _days(found["days"]), "begins": found["begins"], "ends": found["ends"]}
-    return known | ({"zone": found["zone"]} if found["zone"] else {})
+    if not isinstance(value, str):
+        raise ValueError(f"must be a weekly window such as {WORDS}")
+    found = Window.parse(value)
+    start, end = (f"{clock:%H:%M}" for clock in (found.start, found.end))
+    return {"days": list(found.days), "start": start, "end": end, "time_zone": str(found.zone)}
 
 
 def scalar(text: str) -> str | int | float | bool:
@@ -114,17 +103,3 @@ def _percent(value: Any) -> float:
     if found is None:
         raise ValueError("must be a share in percent, such as 10%")
     return float(found["number"])
-
-
-def _days(text: str) -> list[str]:
-    """Days of `mon-fri`, `sat,sun` or `daily`, in the order of the week; a range may go over its end."""
-    if text == "daily":
-        return list(DAYS)
-    chosen: set[str] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first not in DAYS or (last or first) not in DAYS:
-            raise ValueError("must name days by mon, tue, wed, thu, fri, sat, sun, or daily")
-        begin, end = DAYS.index(first), DAYS.index(last or first)
-        chosen.update(DAYS[(begin + step) % 7] for step in range((end - begin) % 7 + 1))
-    return [day for day in DAYS if day in chosen]

@@ -22,6 +22,7 @@ from fleet_server.cli.release_making import (
     revoke,
     sign,
 )
+from fleet_server.cli.release_revising import terms
 from fleet_server.cli.release_upload import upload
 from fleet_server.cli.target import Json
 
@@ -56,7 +57,8 @@ def publish(client: FleetClient, proposal: ProposalFile, release: Files = None, 
         write_json(answer)
     else:
         versions = ", ".join(f"{role} {version}" for role, version in answer["versions"].items())
-        act = "revoked" if found.kind is ProposalKind.REVOCATION else "published"
+        acts = {ProposalKind.REVOCATION: "revoked", ProposalKind.TERMS: "new terms published"}
+        act = acts.get(found.kind, "published")
         before = " already" if answer["state"] == "already" else ""
         say(f"{act}{before}: {found.target or 'keys'} ({versions})")
 
@@ -69,7 +71,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List releases, the newest of each line first."""
-    found = client.get("/v1/releases", name=name)["releases"]
+    found = list(client.pages("/v1/releases", "releases", "after", name=name))
     if json:
         write_json(found)
         return
@@ -136,4 +138,5 @@ def recover(
 
 
 app.command()(revoke)
+app.command()(terms)
 app.command()(inspect)

@@ -21,7 +21,22 @@ def review_lines(proposal: "Proposal", reviewed: "Reviewed") -> list[str]:
         lines += [f"new         {path}, bundle sha256 {target.hashes['sha256']}"]
         lines += terms_lines(terms_of(target).model_dump(mode="json"))
     lines += [f"taken out   {path}: {proposal.reason}" for path in reviewed.changes.removed]
+    for path, target in reviewed.changes.revised.items():
+        before = None if reviewed.base is None else reviewed.base.releases().get(path)
+        old = {} if before is None else terms_of(before).model_dump(mode="json")
+        new = terms_of(target).model_dump(mode="json")
+        lines.append(f"new terms   {path}, revision {new['revision']}: {proposal.reason}")
+        lines += terms_lines(new)
+        changed = [name for name in new if name != "revision" and old.get(name) != new[name]]
+        lines += [f"was         {name}: {old.get(name)}" for name in changed]
     return lines
+
+
+def _values(declared: Any) -> list[tuple[str, str]]:
+    """What the server may set for single devices, and within which bounds."""
+    from edge_runtime.protocol.release_values import DECLARED_VALUES
+
+    return [(name, bounds.words()) for name, bounds in DECLARED_VALUES.validate_python(declared).items()]
 
 
 def terms_lines(terms: Any) -> list[str]:
@@ -42,6 +57,7 @@ def terms_lines(terms: Any) -> list[str]:
     for opening in terms["openings"]:
         start = "at once" if not opening["not_before_ms"] else f"from {when(opening['not_before_ms'])} UTC"
         lines.append(f"open        {opening['basis_points'] / 100:g} % {start}")
+    lines += [f"value       {name}: {text}" for name, text in _values(terms["values"])]
     back = ", ".join(sha256[:12] for sha256 in terms["rollback_to"]) or "nothing"
     lines.append(f"back to     {back}")
     if terms["notes"]:

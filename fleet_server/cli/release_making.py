@@ -62,9 +62,9 @@ def pack(
     content = content_of(directory, name)
     digest = write_release(content, out)
     if json:
-        write_json({"file": str(out), "file_sha256": digest, "bundle_sha256": content.sha256})
+        write_json({"file": str(out), "file_sha256": digest, "bundle_sha256": content.bundle.sha256})
         return
-    write(f"{out}: {content.bundle.kind.value} {content.bundle.name}, bundle sha256 {content.sha256}")
+    write(f"{out}: {content.bundle.kind.value} {content.bundle.name}, bundle sha256 {content.bundle.sha256}")
     say(
         f"{len(content.bundle.files)} files, {size(content.bundle.total_bytes)}; next: fleet release sign {out}"
     )

@@ -30,7 +30,7 @@ def drafted(release: Path, repository: Path, keys: Path, root: str | None, wishe
     before = known_repository(file, keys, root)
     with tempfile.TemporaryDirectory(prefix="fleet-release.") as scratch:
         content = unpack_release(release, Path(scratch) / "release")
-    terms = terms_for(file, before, content.bundle, content.manifest, wishes)
+    terms = terms_for(file, before, content, wishes)
     if content.manifest is not None:
         earlier = line(before, terms.kind, terms.name)
         require_ready(terms, content.manifest, earlier[0][0] if earlier else None)

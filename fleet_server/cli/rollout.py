@@ -77,13 +77,26 @@ def approve(
     client: FleetClient,
     rollout: Rollout,
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="For the audit.")] = None,
+    accept: Annotated[
+        bool,
+        typer.Option("--accept", help="Of a paused one: its open stages may be let pass as they are, too."),
+    ] = False,
+    digest: Annotated[
+        str | None,
+        typer.Option(
+            "--digest",
+            metavar="SHA256",
+            help="Of what was looked at, as status names it: nothing else is meant.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Agree to what a rollout waits for: its start, its going on after a pause, or its rollback.
 
-    Whoever wrote it down agrees to nothing of it: a person is the name of a token.
+    Whoever wrote it down agrees to nothing of it: a person is the name of a token. Going on is agreed to as it is:
+    one more bad device until then, and the server asks for another approval.
     """
-    _act(client, rollout, "approve", {"note": note}, json=json)
+    _act(client, rollout, "approve", {"note": note, "accept": accept, "digest": digest}, json=json)
 
 
 @app.command()
@@ -145,7 +158,10 @@ def resume(
     client: FleetClient,
     rollout: Rollout,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Let the open stage count as passed, as it is.")
+        bool,
+        typer.Option(
+            "--accept", help="Let the open stage count as passed, as it is: approve --accept first."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

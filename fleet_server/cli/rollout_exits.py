@@ -20,7 +20,6 @@ from fleet_server.cli.commands import (
 )
 
 _ROLLOUTS = {
-    "draft": EXIT_NOT_STARTED,
     "awaiting-approval": EXIT_NOT_STARTED,
     "ready": EXIT_NOT_STARTED,
     "running": EXIT_UNDER_WAY,
@@ -63,7 +62,7 @@ def stands(view: Mapping[str, Any]) -> bool:
         "halted",
     ):
         return True
-    return view["state"] in ("draft", "ready") and view["plan"]["start_at_ms"] is None
+    return view["state"] == "ready" and (view["plan"] is None or view["plan"]["start_at_ms"] is None)
 
 
 def way_exit(way: Mapping[str, Any]) -> int:

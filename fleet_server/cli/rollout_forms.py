@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet_server.cli.output import clean, size, span, when
-from fleet_server.cli.table import Column, lay_out
+from fleet_server.cli.output import clean, size, when
+from fleet_server.rollouts.in_words import span
 
 _LABEL = 11
 _WORKING = (
@@ -117,9 +117,8 @@ def status_lines(view: Mapping[str, Any], width: int | None) -> Iterator[str]:
     yield from rows("by", f"{view['author']}; {by} UTC", width)
     for given in view["approvals"]:
         note = f": {given['note']}" if given["note"] else ""
-        yield from rows(
-            "agreed", f"{given['by']} to its {given['purpose']}, {when(given['at_ms'])} UTC{note}", width
-        )
+        what = _AGREED[given["purpose"]]
+        yield from rows("agreed", f"{given['by']} to {what}, {when(given['at_ms'])} UTC{note}", width)
     yield from _table(
         (
             "#stage!",
@@ -146,8 +145,26 @@ def status_lines(view: Mapping[str, Any], width: int | None) -> Iterator[str]:
         yield from rows("sent back", counted(view["rollback"]), width)
     if view["left"]:
         yield from rows("LEFT", f"{counted(view['left'])}: they were not sent back", width)
+    if view["going_on"] is not None:
+        yield from rows("going on", _going_on(view["going_on"]), width)
     if text := next_act(view):
         yield from rows("next", text, width)
+
+
+_AGREED = {
+    "start": "its start",
+    "continue": "its going on",
+    "accept": "its going on, open stages let pass",
+    "rollback": "its rollback",
+}
+
+
+def _going_on(found: Mapping[str, Any]) -> str:
+    """What going on accepts: `excuses 2 bad devices; --accept lets stage 1 pass; digest 5f3c…`."""
+    bad, stages = found["bad"], found["stages"]
+    excuses = f"excuses {bad} bad device{'' if bad == 1 else 's'}"
+    passes = f"; --accept lets stage {' and '.join(map(str, stages))} pass as it is" if stages else ""
+    return f"{excuses}{passes}; digest {found['digest']}"
 
 
 def head(view: Mapping[str, Any], width: int | None) -> list[str]:
@@ -211,5 +228,7 @@ def _stage_row(stage: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _table(columns: Sequence[str], body: Iterable[Sequence[object]], width: int | None) -> list[str]:
+    from fleet_server.cli.table import Column, lay_out
+
     cells = [["-" if cell is None else clean(cell) for cell in row] for row in body]
     return lay_out([Column.parse(name) for name in columns], cells, width)

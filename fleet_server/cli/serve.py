@@ -11,7 +11,7 @@ import typer
 from edge_runtime.errors import ConfigError
 from fleet_server.cli.target import DATA_VARIABLE
 
-_PASSWORD = re.compile(r"://[^/?#@]*:[^?#]*@|[?&][a-z_]*pass[a-z]*=", re.IGNORECASE)
+PASSWORD = re.compile(r"://[^/?#@]*:[^?#]*@|[?&][a-z_]*pass[a-z]*=", re.IGNORECASE)
 
 
 def serve(
@@ -43,7 +43,7 @@ def serve(
     directory = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
     if directory is None:
         raise ConfigError("which data directory? give --data DIR, or make one with fleet init DIR")
-    if database is not None and _PASSWORD.search(database):
+    if database is not None and PASSWORD.search(database):
         _take_off_the_command_line(database)
     from edge_runtime.lifeline import leave_no_core
     from fleet_server.serve.server import serve as run_server

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from fleet_server.cli.output import CUT
+
 GAP = "  "
 NARROWEST_CELL = 6
-CUT = "…"
 
 
 @dataclass(frozen=True, slots=True)

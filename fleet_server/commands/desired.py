@@ -3,17 +3,25 @@
 A row is the queue, and the director writes it. It counts as sent once the broker has it, and only as long as it
 says what was sent. It goes out again when the device has come back since, because a broker may have lost what it
 kept. A device that was put out leaves nothing in the broker's store.
+
+Which reports the fleet has is signed here, each time: the broker, and whoever gets into it, is not believed.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from securesystemslib.signer import Signer
 from sqlalchemy import Select, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from edge_runtime.clock import NS_PER_MS, Clock
 from edge_runtime.protocol.topics import Channel, Topic
+from edge_runtime.protocol.wire import WireError
+from fleet_server.director.desired import DesiredDraft
+from fleet_server.director.signing import SigningNow
+from fleet_server.releases.problems import ReleaseRefused
 from fleet_server.storage.device_tables import DeviceRow, PresenceRow
 from fleet_server.storage.engine import Store
 from fleet_server.storage.rollout_tables import DesiredRow
@@ -26,6 +34,7 @@ QUEUED, SENT, CLEARED = "queued", "sent", "cleared"
 AT_ONCE = 256
 _OUT = ("revoked", "removed")
 _DESIRED = table(DesiredRow)
+_log = logging.getLogger("fleet_server.commands")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +43,17 @@ class _Due:
     body: bytes
     becomes: str
 
-    @property
-    def message(self) -> tuple[str, bytes]:
-        return str(Topic(self.device, Channel.DESIRED)), self.body
+    def message(self, signer: Signer | None) -> tuple[str, bytes]:
+        topic = str(Topic(self.device, Channel.DESIRED))
+        if self.becomes == CLEARED:
+            return topic, b""
+        try:
+            return topic, DesiredDraft.decode(self.body).message(signer)
+        except WireError as error:
+            # written by another version: its next change writes it anew, and until then the device keeps what it
+            # has
+            _log.error("the desired state of %s cannot be read: %s", self.device, error)
+            return topic, b""
 
 
 class DesiredPublisher:
@@ -45,11 +62,12 @@ class DesiredPublisher:
     Args:
         store: the database.
         retain: sends and waits for the broker's word.
+        signing: says what the director signs with.
         clock: its wall clock dates what was sent.
     """
 
-    def __init__(self, store: Store, retain: Retain, clock: Clock) -> None:
-        self._store, self._retain, self._clock = store, retain, clock
+    def __init__(self, store: Store, retain: Retain, signing: SigningNow, clock: Clock) -> None:
+        self._store, self._retain, self._signing, self._clock = store, retain, signing, clock
 
     def step(self) -> int:
         """Publish what is due, at most 256; how many the broker took.
@@ -60,13 +78,22 @@ class DesiredPublisher:
         now_ms = self._clock.wall().unix_ns // NS_PER_MS
         with self._store.read() as session:
             due = self._due(session)
+            signer = self._signer(session) if due else None
         if not due:
             return 0
-        taken = self._retain([one.message for one in due])
+        taken = self._retain([one.message(signer) for one in due])
         sent = [one for one, is_taken in zip(due, taken, strict=True) if is_taken]
         if sent:
             self._note(sent, now_ms)
         return len(sent)
+
+    def _signer(self, session: Session) -> Signer | None:
+        """The director's; without it devices go on to tell of their ends."""
+        try:
+            return self._signing(session.connection()).signer
+        except ReleaseRefused as refused:
+            _log.warning("no device is told which of its reports arrived: %s", refused)
+            return None
 
     def _due(self, session: Session) -> list[_Due]:
         put_out = select(DesiredRow.device).where(

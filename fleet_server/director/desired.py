@@ -1,11 +1,20 @@
-"""What a device should see: its newest assignments, and which of its terminal reports need not come again."""
+"""What a device should see: its newest assignments, and which of its terminal reports need not come again.
+
+The second is signed when it is published: only then is there a director's key at hand, and none is kept in a row.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from typing import Annotated
 
+from pydantic import Field
+from securesystemslib.signer import Signer
 from sqlalchemy.engine import Connection
 
-from edge_runtime.protocol.update_wire import Desired
+from edge_runtime.protocol.envelope import seal
+from edge_runtime.protocol.update import SETTLED_TYPE, Settled, SettledEnd
+from edge_runtime.protocol.update_wire import Desired, Sealed
+from edge_runtime.protocol.wire import WireRecord
 from fleet_server.storage.writing import chunks, run, run_many
 
 MOST_ASSIGNMENTS, MOST_SETTLED = 16, 64
@@ -18,17 +27,42 @@ _QUEUE = (
 _QUEUE_CHANGED = f"{_QUEUE} WHERE desired_states.body <> excluded.body"
 
 
-def compose(device: str, sealed: Iterable[bytes], settled: Iterable[int]) -> bytes:
-    """The message, encoded.
+class DesiredDraft(WireRecord):
+    """A desired state as it lies in the database.
+
+    Attributes:
+        assignments: envelopes of live ones.
+        settled: numbers of assignments whose end is known, each with the number of the report that told it.
+    """
+
+    device: str
+    assignments: Annotated[tuple[Sealed, ...], Field(max_length=MOST_ASSIGNMENTS)] = ()
+    settled: Annotated[tuple[tuple[int, int], ...], Field(max_length=MOST_SETTLED)] = ()
+
+    def message(self, signer: Signer | None) -> bytes:
+        """What the device gets.
+
+        Args:
+            signer: with the director's key; without it the device is told of no end, and tells it again.
+        """
+        sealed = None
+        if signer is not None and self.settled:
+            ends = tuple(SettledEnd(seq=seq, report_no=number) for seq, number in self.settled)
+            sealed = seal(Settled(device=self.device, ends=ends), SETTLED_TYPE, signer)
+        return Desired(device=self.device, assignments=self.assignments, settled=sealed).encode()
+
+
+def compose(device: str, sealed: Iterable[bytes], settled: Iterable[tuple[int, int]]) -> bytes:
+    """The draft, encoded.
 
     Args:
         device: whose.
         sealed: envelopes of live assignments, the newest first.
-        settled: numbers of assignments whose end is known, the one that was heard of last first.
+        settled: assignments whose end is known and their reports' numbers, the one that was heard of last first.
     """
     newest = tuple(sealed)[:MOST_ASSIGNMENTS]
     heard = tuple(sorted(tuple(settled)[:MOST_SETTLED]))
-    return Desired(device=device, assignments=newest, settled=heard).encode()
+    return DesiredDraft(device=device, assignments=newest, settled=heard).encode()
 
 
 def queue(
@@ -46,11 +80,11 @@ def queue(
     for some in chunks(sorted(devices)):
         marks = ", ".join("?" * len(some))
         sealed: dict[str, list[bytes]] = defaultdict(list)
-        settled: dict[str, list[int]] = defaultdict(list)
+        settled: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for row in run(connection, _LIVE.format(marks), *some):
             sealed[row.device].append(bytes(row.sealed))
         for row in run(connection, _SETTLED.format(marks), *some):
-            settled[row.device].append(row.seq)
+            settled[row.device].append((row.seq, row.report_no))
         rows += [(device, compose(device, sealed[device], settled[device]), now_ms) for device in some]
     forced = [row for row in rows if row[0] in again]
     changed = [row for row in rows if row[0] not in again]
@@ -65,6 +99,6 @@ _LIVE = (
     "ORDER BY device, seq DESC"
 )
 _SETTLED = (
-    "SELECT device, seq FROM assignments WHERE device IN ({}) AND settled_ms IS NOT NULL "
+    "SELECT device, seq, report_no FROM assignments WHERE device IN ({}) AND settled_ms IS NOT NULL "
     "ORDER BY device, settled_ms DESC, seq DESC"
 )

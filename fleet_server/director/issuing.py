@@ -6,16 +6,18 @@ that is killed between signing and writing signs it again. Nothing that was not 
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.envelope import seal
+from edge_runtime.protocol.release_values import Declared, value_problem
 from edge_runtime.protocol.update import ASSIGNMENT_TYPE, Assignment
 from fleet_server.director.desired import queue
 from fleet_server.director.signing import Signing, SigningNow
+from fleet_server.releases.catalog import declared_values
 from fleet_server.storage import Store
 from fleet_server.storage.writing import ROLLOUT_LOCK, chunks, run, run_many, take_turn
 
@@ -40,6 +42,7 @@ class _Signed:
     expires_ms: int
     key_sha256: str
     nonce: str | None
+    director: str
 
 
 class Director:
@@ -81,7 +84,8 @@ class Director:
                 return 0
             keys = newest_keys(connection, sorted({row.device for row in rows}))
             signing = self._signing(connection)
-        tried = [(row, self._try_sign(row, keys.get(row.device), signing, now_ms)) for row in rows]
+            values = declared_values(connection, {row.target for row in rows if row.target is not None})
+        tried = [(row, self._try_sign(row, keys.get(row.device), signing, values, now_ms)) for row in rows]
         signed = [one for _, one in tried if one is not None]
         later = [(now_ms + _LATER_MS, row.device, row.seq) for row, one in tried if one is None]
         with self._store.engine.begin() as connection:
@@ -92,28 +96,42 @@ class Director:
         return len(signed)
 
     def have_other_keys_signed(self, limit: int = 10_000) -> int:
-        """Make due what was signed for a key that its device no longer has, and is not yet taken up."""
+        """Make due what is not yet taken up and was signed for a key that its device no longer has.
+
+        So is what another director's key signed: its devices refuse it once they know the new one.
+
+        Raises:
+            ReleaseRefused: something is offered, and this server has not the director's key.
+        """
         with self._store.read() as session:
-            rows = [tuple(row) for row in run(session.connection(), _OTHER_KEY, limit)]
+            connection = session.connection()
+            rows = [tuple(row) for row in run(connection, _OTHER_KEY, limit)]
+            if run(connection, _ANY_OFFERED).first() is not None:
+                director = self._signing(connection).signer.public_key.keyid
+                rows += [tuple(row) for row in run(connection, _OTHER_DIRECTOR, director, limit)]
         if rows:
             with self._store.engine.begin() as connection:
                 take_turn(connection, ROLLOUT_LOCK)
                 run_many(connection, _MAKE_DUE, rows)
         return len(rows)
 
-    def _try_sign(self, row: Any, key_sha256: str | None, signing: Signing, now_ms: int) -> _Signed | None:
+    def _try_sign(
+        self, row: Any, key_sha256: str | None, signing: Signing, values: Mapping[str, Declared], now_ms: int
+    ) -> _Signed | None:
         """None where the device has no key, or where this one cannot be signed, which is said once."""
         if key_sha256 is None:
             return None
         try:
-            return self._sign(row, key_sha256, signing, now_ms)
-        except ValueError as error:  # what is in the row fits no assignment, or no envelope
+            return self._sign(row, key_sha256, signing, values.get(row.target, {}), now_ms)
+        except (
+            ValueError
+        ) as error:  # what is in the row fits no assignment, no envelope, or not what people signed
             if (row.device, row.seq) not in self._unsignable:
                 self._unsignable.add((row.device, row.seq))
                 _log.error("assignment %d of %s cannot be signed: %s", row.seq, row.device, error)
             return None
 
-    def _sign(self, row: Any, key_sha256: str, signing: Signing, now_ms: int) -> _Signed:
+    def _sign(self, row: Any, key_sha256: str, signing: Signing, declared: Declared, now_ms: int) -> _Signed:
         expires_ms = now_ms + self._life_ms
         assignment = Assignment(
             device=row.device,
@@ -133,9 +151,19 @@ class Director:
             nonce=row.nonce,
             values=json.loads(row.device_values) if row.device_values else {},
         )
+        if row.target is not None and (problem := value_problem(declared, assignment.values)) is not None:
+            raise ValueError(problem)
         sealed = seal(assignment, ASSIGNMENT_TYPE, signing.signer)
         return _Signed(
-            row.device, row.seq, row.rollout, sealed, now_ms, expires_ms, key_sha256, assignment.nonce
+            row.device,
+            row.seq,
+            row.rollout,
+            sealed,
+            now_ms,
+            expires_ms,
+            key_sha256,
+            assignment.nonce,
+            signing.signer.public_key.keyid,
         )
 
     def _write(self, connection: Connection, signed: Sequence[_Signed], now_ms: int) -> None:
@@ -147,7 +175,8 @@ class Director:
             # a report that came in while this was signed brought a newer nonce: it is signed again at once
             due_ms = one.expires_ms - self._renew_before_ms if nonces.get(one.device) == one.nonce else 0
             key = (due_ms, one.device, one.seq)
-            rows.append((one.sealed, one.issued_ms, one.expires_ms, one.key_sha256, one.nonce, *key))
+            said = (one.sealed, one.issued_ms, one.expires_ms, one.key_sha256, one.nonce, one.director)
+            rows.append((*said, *key))
         run_many(connection, _PUT_DOWN, rows)
         members = [(now_ms, one.rollout, one.device, one.seq) for one in signed if one.rollout is not None]
         if members:
@@ -180,7 +209,8 @@ _DUE = (
 _KEYS = "SELECT device, key_sha256 FROM certificates WHERE device IN ({}) AND state = 'active' ORDER BY id"
 _NONCES = "SELECT device, nonce FROM device_updates WHERE device IN ({})"
 _PUT_DOWN = (
-    "UPDATE assignments SET sealed = ?, issued_ms = ?, expires_ms = ?, key_sha256 = ?, nonce = ?, due_ms = ?, "
+    "UPDATE assignments SET sealed = ?, issued_ms = ?, expires_ms = ?, key_sha256 = ?, nonce = ?, director = ?, "
+    "due_ms = ?, "
     "state = CASE WHEN state = 'assigned' THEN 'offered' ELSE state END WHERE device = ? AND seq = ? AND live"
 )
 _OFFER = (
@@ -193,4 +223,7 @@ _OTHER_KEY = (
     "AND a.key_sha256 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.device = a.device "
     "AND c.state = 'active' AND c.key_sha256 = a.key_sha256) LIMIT ?"
 )
+_OFFERED = "FROM assignments a WHERE a.live AND a.state = 'offered' AND a.due_ms > 0"
+_ANY_OFFERED = f"SELECT 1 {_OFFERED} LIMIT 1"
+_OTHER_DIRECTOR = f"SELECT a.device, a.seq {_OFFERED} AND (a.director IS NULL OR a.director <> ?) LIMIT ?"
 _MAKE_DUE = "UPDATE assignments SET due_ms = 0 WHERE device = ? AND seq = ? AND live"

@@ -30,9 +30,14 @@ class ReleaseDetail(ReleaseAnswer):
 
 
 class ReleasePage(_Answer):
-    """Releases by kind and name, the newest of each first."""
+    """Releases by kind and name, the newest of each first.
+
+    Attributes:
+        next: give it as `after` for the next page; None when this is the last.
+    """
 
     releases: list[ReleaseAnswer]
+    next: str | None
 
 
 class AwaitedAnswer(_Answer):

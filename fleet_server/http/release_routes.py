@@ -1,5 +1,6 @@
 """Releases for operators: list and show them, take the repository away, bring proposals and their files."""
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -27,6 +28,7 @@ from fleet_server.releases.uploads import Awaited
 
 CHUNK_TYPE = "application/offset+octet-stream"
 _PIECE_BYTES = 1 << 20
+_TARGET = re.compile(r"^(model|configuration)s/([a-z0-9][a-z0-9._-]{0,62})/([1-9][0-9]{0,15})/bundle\.json$")
 
 LineInPath = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 CounterInPath = Annotated[int, Path(ge=1, lt=1 << 53)]
@@ -65,11 +67,16 @@ def list_releases(
     _viewer: Viewer,
     kind: ReleaseKind | None = None,
     name: Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")] = None,
+    after: Annotated[str | None, Query(pattern=_TARGET.pattern, max_length=120)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ReleasePage:
     """Releases, those that were revoked among them."""
     with services.store.read() as session:
-        found = catalog.releases(session, kind=kind, name=name)
-    return ReleasePage(releases=[ReleaseAnswer.model_validate(one) for one in found])
+        found = catalog.releases(session, kind=kind, name=name, after=_place(after), limit=limit)
+    return ReleasePage(
+        releases=[ReleaseAnswer.model_validate(one) for one in found],
+        next=found[-1].target if len(found) == limit else None,
+    )
 
 
 @router.get("/repository", operation_id="exportRepository")
@@ -157,6 +164,12 @@ async def patch_blob(
     if waiting or not standing.bytes:  # an empty file is whole with no byte
         standing = await run_in_threadpool(uploads.append, sha256, offset, bytes(waiting))
     return Response(status_code=204, headers=_headers(standing))
+
+
+def _place(target: str | None) -> tuple[ReleaseKind, str, int] | None:
+    """Kind, name and counter in the path of a target."""
+    found = None if target is None else _TARGET.fullmatch(target)
+    return None if found is None else (ReleaseKind(found[1]), found[2], int(found[3]))
 
 
 def _headers(upload: Awaited) -> dict[str, str]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from fleet_server.http.metrics import Gauges
 from fleet_server.http.records import WarningAnswer
 from fleet_server.http.rollout_records import RolloutHealthAnswer
+from fleet_server.rollouts.in_words import instant
 from fleet_server.rollouts.numbers import Queue, RolloutNumbers
 from fleet_server.rollouts.states import RolloutState
-from fleet_server.rollouts.when import instant
 
 STANDS_STILL_MS = 120_000
 """The server looks at its rollouts each second."""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from edge_runtime.protocol.release import Sha256
 from fleet_server.rollouts.records import AssignmentView, RolloutId, RolloutSummary
 
 Note = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -18,9 +19,13 @@ class ApproveRequest(_Request):
 
     Attributes:
         note: for the audit.
+        accept: of a paused one: that its open stages may be let pass as they are, too.
+        digest: of what the person looked at, `going_on.digest`; anything else than there is now is refused.
     """
 
     note: Note | None = None
+    accept: bool = False
+    digest: Sha256 | None = None
 
 
 class WhyRequest(_Request):

@@ -16,7 +16,8 @@ from fleet_server.http.rollout_records import (
 from fleet_server.http.services import now_ms
 from fleet_server.rollouts import queries_devices
 from fleet_server.rollouts.member_records import DeviceReasons, MemberPage, PlannedDevices
-from fleet_server.rollouts.records import PlanReport, RolloutId, RolloutPlan, RolloutView
+from fleet_server.rollouts.plan_records import RolloutPlan
+from fleet_server.rollouts.records import PlanReport, RolloutId, RolloutView
 from fleet_server.rollouts.states import MemberState, RolloutState
 
 RolloutInPath = Annotated[RolloutId, Path()]
@@ -90,7 +91,8 @@ def approve_rollout(
     rollout: RolloutInPath, request: ApproveRequest, services: Given, by: Approver
 ) -> RolloutView:
     """Agree to what it waits for: its start, its going on, or its rollback."""
-    return services.rollouts.approve(by.name, rollout, request.note or "")
+    note = request.note or ""
+    return services.rollouts.approve(by.name, rollout, note, accept=request.accept, digest=request.digest)
 
 
 @router.post("/rollouts/{rollout}/start", operation_id="startRollout")

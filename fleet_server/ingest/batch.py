@@ -11,7 +11,14 @@ from edge_runtime.protocol.update import StateReport
 from edge_runtime.protocol.vocabulary import Fate
 from fleet_server.ingest.dead_letters import keep_dead_letters
 from fleet_server.ingest.device_records import keep_health, keep_held, keep_presence, keep_result
-from fleet_server.ingest.event_log import Offer, Verdict, expect_evidence, store_events
+from fleet_server.ingest.event_log import (
+    Offer,
+    Verdict,
+    expect_evidence,
+    store_offers,
+    store_whole,
+    verdicts,
+)
 from fleet_server.ingest.parcels import (
     BundleParcel,
     DeadParcel,
@@ -115,31 +122,48 @@ class Batch:
         return Committed(tuple(self._answer(key, books) for key in keys), self._counts)
 
     def _events(self, bundles: list[BundleParcel], books: Books) -> None:
-        offers = [offer for bundle in bundles for offer in _offers(bundle, books)]
-        if not offers:
-            return
-        verdicts = store_events(self._connection, offers, self._now_ms)
         inserted: Counter[EpochKey] = Counter()
-        taken = offers
-        if verdicts is None:
-            for bundle in bundles:
-                key = (bundle.device, bundle.epoch)
-                self._accepted[key] += [candidate.seq for candidate in bundle.candidates]
-                inserted[key] += len(bundle.candidates)
-            self._counts["event", "delivered"] += len(offers)
-        else:
-            taken = []
-            for offer, verdict in zip(offers, verdicts, strict=True):
-                if verdict.refusal is not None:
-                    self._reject(offer, verdict.refusal)
-                else:
-                    taken.append(offer)
-                    self._accept(offer, verdict, inserted)
+        if not (bundles and self._whole(bundles, books, inserted)):
+            self._one_by_one(bundles, books, inserted)
         for key, numbers in self._accepted.items():
             if key not in books.refused:
                 runs = [Run(first, last, Fate.DELIVERED.value) for first, last in ranges_of(numbers)]
                 books.settle(key, runs, inserted[key])
-        expect_evidence(self._connection, taken, self._now_ms)
+
+    def _whole(self, bundles: list[BundleParcel], books: Books, inserted: Counter[EpochKey]) -> bool:
+        """Take everything, where every event may be taken and is new, which is the rule; whether that is so."""
+        if not all(_may_be_taken(bundle, books) for bundle in bundles):
+            return False
+        new = store_whole(self._connection, bundles, self._now_ms)
+        if new != sum(len(bundle.candidates) for bundle in bundles):
+            offers = [offer for bundle in bundles for offer in _offers(bundle, books)]
+            self._judge(offers, verdicts(self._connection, offers, new), inserted)
+            return True
+        grants = []
+        for bundle in bundles:
+            key = (bundle.device, bundle.epoch)
+            self._accepted[key] += [candidate.seq for candidate in bundle.candidates]
+            inserted[key] += len(bundle.candidates)
+            grants += [(bundle.device, one.grant) for one in bundle.candidates if one.grant is not None]
+        self._counts["event", "delivered"] += new
+        expect_evidence(self._connection, grants, self._now_ms)
+        return True
+
+    def _one_by_one(self, bundles: list[BundleParcel], books: Books, inserted: Counter[EpochKey]) -> None:
+        offers = [offer for bundle in bundles for offer in _offers(bundle, books)]
+        if offers:
+            self._judge(offers, store_offers(self._connection, offers, self._now_ms), inserted)
+
+    def _judge(self, offers: list[Offer], found: list[Verdict], inserted: Counter[EpochKey]) -> None:
+        grants = []
+        for offer, verdict in zip(offers, found, strict=True):
+            if verdict.refusal is not None:
+                self._reject(offer, verdict.refusal)
+                continue
+            self._accept(offer, verdict, inserted)
+            if offer.candidate.event is not None and offer.candidate.grant is not None:
+                grants.append((offer.device, offer.candidate.grant))
+        expect_evidence(self._connection, grants, self._now_ms)
 
     def _accept(self, offer: Offer, verdict: Verdict, inserted: Counter[EpochKey]) -> None:
         key = (offer.device, offer.epoch)
@@ -240,6 +264,15 @@ class Batch:
                 if run.fate == Fate.DELIVERED.value and run.last >= lowest
             ]
         return Answer(*key, progress.high, tuple(accepted), tuple(self._rejected[key]))
+
+
+def _may_be_taken(bundle: BundleParcel, books: Books) -> bool:
+    """Whether nothing that is known without its row speaks against any event of a bundle."""
+    full_from = books.full_from((bundle.device, bundle.epoch))
+    return all(
+        refusal is None and event is not None and seq < full_from
+        for _, seq, _, event, _, refusal in bundle.candidates
+    )
 
 
 def _offers(bundle: BundleParcel, books: Books) -> list[Offer]:

@@ -9,11 +9,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
 from fleet_server.commands import CommandPublisher
 from fleet_server.commands.desired import AT_ONCE, DesiredPublisher
+from fleet_server.director.signing import PublishedSigning
 from fleet_server.evidence import EvidenceStore
 from fleet_server.ingest.intake import Intake
 from fleet_server.ingest.metrics import IngestMetrics, remove_snapshot, write_snapshot
 from fleet_server.ingest.retention import forget_old
 from fleet_server.ingest.session import Session
+from fleet_server.releases.online_keys import OnlineKeys
 from fleet_server.settings import ServerSettings
 from fleet_server.storage.engine import Store
 from fleet_server.storage.migrate import reason
@@ -55,7 +57,8 @@ class Chores:
         self._settings, self._store, self._session, self._intake = settings, store, session, intake
         self._metrics, self._clock, self._worker = metrics, clock, worker
         self._commands = CommandPublisher(store, self._publish, clock)
-        self._desired = DesiredPublisher(store, self._retain, clock)
+        signing = PublishedSigning(OnlineKeys(settings.paths))
+        self._desired = DesiredPublisher(store, self._retain, signing, clock)
         self._evidence = EvidenceStore(settings.paths.evidence, store, settings.evidence, clock)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chores", daemon=True)

@@ -8,15 +8,14 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
+from edge_runtime.protocol.decision import EvidenceGrant
 from edge_runtime.protocol.delivery import RejectionCode
-from fleet_server.ingest.parcels import Candidate, NewEvent, Refusal
-from fleet_server.storage.event_tables import MINUTE_MS, EventRow, EvidenceRow
-from fleet_server.storage.writing import chunks, insert, insert_new, run, table
+from fleet_server.ingest.parcels import BundleParcel, Candidate, Refusal
+from fleet_server.storage.event_tables import MINUTE_MS, EvidenceRow
+from fleet_server.storage.writing import chunks, fetch, insert, insert_new, run_many, table
 
-_EVENTS = table(EventRow)
 _EVIDENCE = table(EvidenceRow)
 _COLUMNS = {
     "key": "bytea",
@@ -82,44 +81,69 @@ class _Stored:
     is_new: bool
 
 
-def store_events(connection: Connection, offers: Sequence[Offer], received_ms: int) -> list[Verdict] | None:
-    """Put what may be taken into the table.
+def store_whole(connection: Connection, bundles: Sequence[BundleParcel], received_ms: int) -> int:
+    """Put the events of bundles into the table, all of which may be taken.
 
     The transaction must hold the turn of ingest: ids then grow in the order of commits, so that a reader who
     follows them misses nothing, and what was there before is told from what is new.
 
     Returns:
-        One verdict for each offer; None when all of them were inserted, which is the rule.
+        How many were not there before. Where that is not all of them, `verdicts` says what became of each.
     """
-    leaders: dict[bytes, int] = {}
-    rows: list[tuple[Any, ...]] = []
-    for place, offer in enumerate(offers):
-        candidate = offer.candidate
-        if offer.refusal is None and candidate.event is not None and candidate.key not in leaders:
-            leaders[candidate.key] = place
-            rows.append(_row(offer, candidate.event, received_ms))
-    stored = _lookup(connection, [offer.candidate.key for offer in offers if offer.refusal is not None])
-    if rows:
-        inserted = insert_new(connection, "events", _COLUMNS, rows, "key")
-        if inserted:
-            run(connection, _NOTE_MINUTE, received_ms // MINUTE_MS, inserted - 1)
-        if inserted == len(rows) == len(offers):
-            return None
-        if inserted == len(rows):
-            stored |= {
-                key: _Stored(offers[place].device, offers[place].candidate.body, is_new=True)
-                for key, place in leaders.items()
-            }
-        else:
-            stored |= _lookup(connection, list(leaders), _newest(connection, inserted))
+    # Python's sqlite3 looks for an adapter, 0.5 us, for whatever is not exactly an int, float, str or bytearray:
+    # for bytes and bools too
+    rows = [
+        (bytearray(key), bundle.device, bundle.epoch, seq, received_ms, bytearray(body), *event)
+        for bundle in bundles
+        for key, seq, body, event, _, _ in bundle.candidates
+        if event is not None
+    ]
+    return _insert(connection, rows, received_ms)
+
+
+def store_offers(connection: Connection, offers: Sequence[Offer], received_ms: int) -> list[Verdict]:
+    """Put what may be taken into the table; the transaction must hold the turn of ingest.
+
+    Returns:
+        One verdict for each offer.
+    """
+    leaders = _leaders(offers)
+    rows = [_row(offers[place], received_ms) for place in leaders.values()]
+    before = _lookup(connection, [offer.candidate.key for offer in offers if offer.refusal is not None])
+    return verdicts(connection, offers, _insert(connection, rows, received_ms), before)
+
+
+def verdicts(
+    connection: Connection,
+    offers: Sequence[Offer],
+    inserted: int,
+    before: dict[bytes, "_Stored"] | None = None,
+) -> list[Verdict]:
+    """What became of each offer, after `inserted` of those that may be taken came into the table.
+
+    Args:
+        connection: of the transaction that inserted them, and nothing since.
+        offers: in the order in which they were inserted.
+        inserted: how many rows are new.
+        before: what the table held under the keys of those that are refused.
+    """
+    leaders = _leaders(offers)
+    stored = dict(before or {})
+    if inserted == len(leaders):
+        stored |= {
+            key: _Stored(offers[place].device, offers[place].candidate.body, is_new=True)
+            for key, place in leaders.items()
+        }
+    else:
+        stored |= _lookup(connection, list(leaders), _newest(connection, inserted))
     return [_verdict(offer, place, stored, leaders) for place, offer in enumerate(offers)]
 
 
-def expect_evidence(connection: Connection, taken: Iterable[Offer], now_ms: int) -> None:
-    """Note the evidence that committed decisions let go; only such evidence may be uploaded."""
+def expect_evidence(connection: Connection, taken: Iterable[tuple[str, EvidenceGrant]], now_ms: int) -> None:
+    """Note the evidence that committed decisions of devices let go; only such evidence may be uploaded."""
     rows = [
         {
-            "device": offer.device,
+            "device": device,
             "sha256": grant.sha256,
             "bytes": grant.bytes,
             "mode": grant.mode.value,
@@ -127,18 +151,36 @@ def expect_evidence(connection: Connection, taken: Iterable[Offer], now_ms: int)
             "received": 0,
             "changed_ms": now_ms,
         }
-        for offer in taken
-        if offer.candidate.event is not None and (grant := offer.candidate.grant) is not None
+        for device, grant in taken
     ]
     if rows:
         statement = insert(connection, _EVIDENCE).on_conflict_do_nothing(index_elements=["device", "sha256"])
         connection.execute(statement, rows)
 
 
+def _leaders(offers: Sequence[Offer]) -> dict[bytes, int]:
+    """Which offer of each key may be taken: the first."""
+    leaders: dict[bytes, int] = {}
+    for place, offer in enumerate(offers):
+        if offer.refusal is None and offer.candidate.event is not None:
+            leaders.setdefault(offer.candidate.key, place)
+    return leaders
+
+
+def _insert(connection: Connection, rows: Sequence[tuple[Any, ...]], received_ms: int) -> int:
+    """Insert rows with a new key, and note the minute; how many that were."""
+    if not rows:
+        return 0
+    inserted = insert_new(connection, "events", _COLUMNS, rows, "key")
+    if inserted:
+        run_many(connection, _NOTE_MINUTE, [(received_ms // MINUTE_MS, inserted - 1)])
+    return inserted
+
+
 def _newest(connection: Connection, count: int) -> set[bytes]:
     """The keys of the rows that came last: of those that this transaction inserted, as it has the turn."""
-    rows = run(connection, "SELECT key FROM events ORDER BY id DESC LIMIT ?", count)
-    return {bytes(row[0]) for row in rows}
+    rows = fetch(connection, "SELECT key FROM events ORDER BY id DESC LIMIT ?", count)
+    return {bytes(key) for (key,) in rows}
 
 
 def _lookup(
@@ -146,9 +188,10 @@ def _lookup(
 ) -> dict[bytes, _Stored]:
     """What the table holds under these keys."""
     found: dict[bytes, _Stored] = {}
-    columns = (_EVENTS.c.key, _EVENTS.c.device, _EVENTS.c.body)
     for part in chunks(keys):
-        for key, device, body in connection.execute(select(*columns).where(_EVENTS.c.key.in_(part))):
+        marks = ", ".join("?" * len(part))
+        query = f"SELECT key, device, body FROM events WHERE key IN ({marks})"  # noqa: S608 - marks alone
+        for key, device, body in fetch(connection, query, *part):
             found[bytes(key)] = _Stored(device, bytes(body), bytes(key) in new)
     return found
 
@@ -163,12 +206,9 @@ def _verdict(offer: Offer, place: int, stored: dict[bytes, _Stored], leaders: di
     return Verdict(offer.refusal or _CONFLICT)
 
 
-def _row(offer: Offer, event: NewEvent, received_ms: int) -> tuple[Any, ...]:
-    """The values of `_COLUMNS`.
-
-    Python's sqlite3 looks for an adapter, 0.5 us, for whatever is not exactly an int, float, str or bytearray: for
-    bytes and bools too.
-    """
+def _row(offer: Offer, received_ms: int) -> tuple[Any, ...]:
+    """The values of `_COLUMNS`."""
     device, epoch, _, candidate, _ = offer
+    assert candidate.event is not None
     key, body = bytearray(candidate.key), bytearray(candidate.body)
-    return (key, device, epoch, candidate.seq, received_ms, body, *event)
+    return (key, device, epoch, candidate.seq, received_ms, body, *candidate.event)

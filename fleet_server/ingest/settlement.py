@@ -18,7 +18,7 @@ from edge_runtime.protocol.vocabulary import Fate
 from fleet_server.ingest.ranges import Progress, Run, settle
 from fleet_server.settings import IngestSettings
 from fleet_server.storage.event_tables import EpochRow
-from fleet_server.storage.writing import chunks, run, run_many, table
+from fleet_server.storage.writing import chunks, fetch, run_many, table
 
 _EPOCHS = table(EpochRow)
 _UPDATE_EPOCH = (
@@ -128,10 +128,12 @@ class Books:
         found: dict[EpochKey, tuple[int, list[Run]]] = {}
         for part in chunks(keys):
             values = [value for key in part for value in key]
-            for row in run(self._connection, _load_sql(len(part)), *values):
-                _, runs = found.setdefault((row.device, row.epoch), (row.high, []))
-                if row.first is not None:
-                    runs.append(Run(row.first, row.last, row.fate))
+            for device, epoch, high, first, last, fate in fetch(
+                self._connection, _load_sql(len(part)), *values
+            ):
+                _, runs = found.setdefault((device, epoch), (high, []))
+                if first is not None:
+                    runs.append(Run(first, last, fate))
         return {key: Progress(high, tuple(sorted(runs))) for key, (high, runs) in found.items()}
 
     def _open(self, keys: list[EpochKey]) -> set[EpochKey]:

@@ -1,12 +1,14 @@
 """What is published: releases as rollouts, devices and people ask for them, and the newest signed metadata."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from edge_runtime.protocol.release import Bundle, ReleaseKind, ReleaseTerms
+from edge_runtime.protocol.release_values import Declared
 from fleet_server.storage.release_tables import MetadataRow, ReleaseFileRow, ReleaseRow
 
 Reader = Connection | Session
@@ -64,15 +66,17 @@ def releases(
     kind: ReleaseKind | None = None,
     name: str | None = None,
     with_revoked: bool = True,
-    limit: int = 1000,
+    after: tuple[ReleaseKind, str, int] | None = None,
+    limit: int,
 ) -> list[PublishedRelease]:
-    """Releases by kind and name, the newest of each first.
+    """Releases by kind and name, models before configurations and the newest of each name first.
 
     Args:
         reader: of any transaction.
         kind: only releases of this kind.
         name: only releases of this line.
         with_revoked: also those that were revoked.
+        after: only those behind the one of this kind, name and counter, whether or not there is one.
         limit: at most so many.
     """
     query = select(ReleaseRow.__table__).order_by(
@@ -84,6 +88,8 @@ def releases(
         query = query.where(ReleaseRow.name == name)
     if not with_revoked:
         query = query.where(ReleaseRow.revoked_ms.is_(None))
+    if after is not None:
+        query = query.where(_behind(*after))
     return [_release(row) for row in reader.execute(query.limit(limit))]
 
 
@@ -96,6 +102,14 @@ def release(
     )
     row = reader.execute(query).one_or_none()
     return None if row is None else _release(row)
+
+
+def declared_values(reader: Reader, targets: Collection[str]) -> dict[str, Declared]:
+    """What each of some releases of configurations lets a server set for single devices, by target."""
+    query = select(ReleaseRow.target, ReleaseRow.terms).where(
+        ReleaseRow.target.in_(targets), ReleaseRow.kind == ReleaseKind.CONFIGURATION.value
+    )
+    return {target: ReleaseTerms.model_validate_json(terms).values for target, terms in reader.execute(query)}
 
 
 def release_of_bundle(reader: Reader, sha256: str) -> PublishedRelease | None:
@@ -158,6 +172,13 @@ def newest_version(reader: Reader, role: str) -> int:
     """The version of a role's newest metadata; 0 where there is none."""
     query = select(func.max(MetadataRow.version)).where(MetadataRow.role == role)
     return int(reader.execute(query).scalar_one() or 0)
+
+
+def _behind(kind: ReleaseKind, name: str, counter: int) -> ColumnElement[bool]:
+    """What follows a place in the order of `releases`."""
+    same_line = and_(ReleaseRow.name == name, ReleaseRow.counter < counter)
+    same_kind = and_(ReleaseRow.kind == kind.value, or_(ReleaseRow.name > name, same_line))
+    return or_(ReleaseRow.kind < kind.value, same_kind)
 
 
 def _release(row: object) -> PublishedRelease:

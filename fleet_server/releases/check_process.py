@@ -11,6 +11,8 @@ import sys
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 
 CPU_S = 1800
+SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
+"""For an interpreter: its working directory is no place for modules. Before 3.11 that has to be an empty one."""
 
 
 def main() -> None:
@@ -19,7 +21,16 @@ def main() -> None:
     leave_no_core()
     os.nice(5)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))
-    command = [sys.executable, "-m", "edge_runtime.cli.main", "model", "check", sys.argv[1], "--json"]
+    command = [
+        sys.executable,
+        *SAFE_PATH,
+        "-m",
+        "edge_runtime.cli.main",
+        "model",
+        "check",
+        sys.argv[1],
+        "--json",
+    ]
     os.execv(sys.executable, command)  # noqa: S606 - our own interpreter
 
 

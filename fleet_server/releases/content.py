@@ -14,19 +14,19 @@ from edge_runtime.errors import PackageError
 from edge_runtime.packages import ModelManifest, open_package
 from edge_runtime.protocol.release import Bundle, ReleaseKind, ReleaseTerms
 from edge_runtime.protocol.release_content import why_file_refused
+from edge_runtime.protocol.release_values import Declared
 from fleet_server.releases.blobs import BlobFolder
-from fleet_server.releases.fitness import require_bundle
+from fleet_server.releases.fitness import require_bundle, require_values
+from fleet_server.releases.overlays import CONFIGURATION_FILES, read_configuration
 from fleet_server.releases.package_check import PackageChecks
-from fleet_server.releases.packing import CONFIGURATION_FILES, parse_bundle
+from fleet_server.releases.packing import parse_bundle
 from fleet_server.releases.problems import ReleaseRefused
 from fleet_server.releases.repository import Trusted
-from fleet_server.releases.yaml_text import NoYaml, read_yaml
 
 PATIENCE_S = 5.0
 """A request waits so long for a look into the files; gigabytes take longer, and it is asked again."""
 
 _KEPT = 64
-_MAX_TEXT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,13 @@ class _Look:
 
     Attributes:
         manifest: what was found, of a model.
+        values: the same of a configuration.
         error: why it may not be published; it is raised for whoever asks next, and the look is then forgotten.
     """
 
     done: threading.Event = field(default_factory=threading.Event)
     manifest: ModelManifest | None = None
+    values: Declared = field(default_factory=dict)
     error: Exception | None = None
 
 
@@ -90,6 +92,7 @@ class ContentCheck:
                 raise look.error
             while len(self._looks) > _KEPT:
                 self._looks.popitem(last=False)
+        require_values(terms, look.values)
         return Inspected(terms, bundle, look.manifest)
 
     def _look(self, look: _Look, bundle: Bundle) -> None:
@@ -98,7 +101,7 @@ class ContentCheck:
                 if bundle.kind is ReleaseKind.MODEL:
                     look.manifest = _model(folder)
                 else:
-                    _require_configuration(folder, bundle)
+                    look.values = _configuration(folder, bundle)
         except ReleaseRefused as error:
             look.error = error
         except OSError as error:
@@ -154,6 +157,16 @@ def published_bundle(text: str | None, terms: ReleaseTerms, before: Trusted | No
         raise ReleaseRefused("bundle", "the proposal has no bundle")
     bundle = parse_bundle(text.encode())
     require_bundle(terms, bundle)
+    require_known_back(terms, before)
+    return bundle
+
+
+def require_known_back(terms: ReleaseTerms, before: Trusted | None) -> None:
+    """Refuse terms that let devices back to what is no release of their line.
+
+    Raises:
+        ReleaseRefused: they do.
+    """
     known = (
         set()
         if before is None
@@ -169,7 +182,6 @@ def published_bundle(text: str | None, terms: ReleaseTerms, before: Trusted | No
             "rollback_to",
             f"{terms.target} lets devices back to {unknown[0][:12]}, which is no release of {terms.name}",
         )
-    return bundle
 
 
 def _model(folder: Path) -> ModelManifest:
@@ -180,20 +192,11 @@ def _model(folder: Path) -> ModelManifest:
         raise ReleaseRefused("package", text[:400]) from None
 
 
-def _require_configuration(folder: Path, bundle: Bundle) -> None:
+def _configuration(folder: Path, bundle: Bundle) -> Declared:
     names = {file.path for file in bundle.files}
     if "overlay.yaml" not in names or names - set(CONFIGURATION_FILES):
         raise ReleaseRefused(
             "configuration",
             f"a configuration has overlay.yaml, and beside it only {', '.join(CONFIGURATION_FILES)}",
         )
-    for name in sorted(names):
-        data = (folder / name).read_bytes()
-        if len(data) > _MAX_TEXT_BYTES:
-            raise ReleaseRefused("configuration", f"{name} is longer than {_MAX_TEXT_BYTES} bytes")
-        try:
-            found = read_yaml(data)
-        except NoYaml as error:
-            raise ReleaseRefused("configuration", f"{name} cannot be read: {error}") from None
-        if not isinstance(found, dict | list) or (name == "overlay.yaml" and not isinstance(found, dict)):
-            raise ReleaseRefused("configuration", f"{name} is no mapping")
+    return read_configuration({name: folder / name for name in names})

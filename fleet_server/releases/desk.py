@@ -20,7 +20,7 @@ from fleet_server.audit import Audit
 from fleet_server.paths import ServerPaths
 from fleet_server.releases import catalog, shelf
 from fleet_server.releases.blobs import BlobFolder
-from fleet_server.releases.content import ContentCheck, Inspected, published_bundle
+from fleet_server.releases.content import ContentCheck, Inspected, published_bundle, require_known_back
 from fleet_server.releases.fitness import Before, Rules, require_model
 from fleet_server.releases.freshness import Freshness
 from fleet_server.releases.judgement import changes, judge
@@ -139,6 +139,8 @@ class ReleaseDesk:
                 self.keys.signer(role, after.keyids(role))
             if submission.kind is ProposalKind.RELEASE:
                 found = self._asked(session, before, submission, now_ms)
+            for target in changes(before, after).revised.values():
+                require_known_back(terms_of(target), before)
         # no transaction is open while gigabytes are read
         inspected = None if found is None else self._looked_at(found)
         if found is not None and inspected is None:
@@ -163,10 +165,15 @@ class ReleaseDesk:
             evaluation = [] if inspected.manifest is None else inspected.manifest.evaluation
             plain = [one.model_dump(mode="json") for one in evaluation]
             shelf.put_release(session, inspected.terms, inspected.bundle, plain, by=by, now_ms=now_ms)
-        for path in changes(before, after).removed:
+        done = changes(before, after)
+        for path in done.removed:
             row = session.get(ReleaseRow, path)
             if row is not None:
                 row.revoked_ms, row.revoked_by, row.reason = now_ms, by, submission.reason[:500]
+        for path, target in done.revised.items():
+            row = session.get(ReleaseRow, path)
+            if row is not None:
+                row.terms = terms_of(target).canonical_bytes().decode()
         self.freshness.sign(session, after, now_ms)
         self._audit.record(
             session,
@@ -239,6 +246,7 @@ _ACT = {
     ProposalKind.KEYS: "keys.publish",
     ProposalKind.RELEASE: "release.publish",
     ProposalKind.REVOCATION: "release.revoke",
+    ProposalKind.TERMS: "release.terms",
 }
 
 

@@ -1,7 +1,7 @@
 """Proposing a release or its revocation: the terms that a builder signs, and the metadata that says so."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from tuf.api.metadata import Metadata, TargetFile, Targets
 
 from edge_runtime.errors import ConfigError
-from edge_runtime.packages import ModelManifest
 from edge_runtime.protocol.release import (
     BUCKETS,
     Bundle,
@@ -21,6 +20,7 @@ from edge_runtime.protocol.release import (
     ShadowTerms,
     TrackerRule,
 )
+from fleet_server.releases.packing import Content
 from fleet_server.releases.proposal import Proposal, ProposalKind, texts
 from fleet_server.releases.repository import CUSTOM, RepositoryFile, Trusted, terms_of
 from fleet_server.releases.roles import DAY_MS, RELEASE_ROLES, life_days, moment
@@ -61,55 +61,63 @@ def line(before: Trusted, kind: ReleaseKind, name: str) -> list[tuple[ReleaseTer
     return sorted((one for one in found if one[0].name == name), key=lambda one: -one[0].counter)
 
 
-def terms_for(
-    file: RepositoryFile, before: Trusted, bundle: Bundle, manifest: ModelManifest | None, wishes: Wishes
-) -> ReleaseTerms:
+def terms_for(file: RepositoryFile, before: Trusted, content: Content, wishes: Wishes) -> ReleaseTerms:
     """The terms of a new release.
 
     Args:
         file: as exported; says which counters were given, also to releases that were revoked.
         before: the same, verified.
-        bundle: of the release.
-        manifest: of its package; None for a configuration.
+        content: of the release.
         wishes: of its builder.
 
     Raises:
         ConfigError: a wish cannot be had; the text says which.
     """
+    bundle, manifest = content.bundle, content.manifest
     earlier = line(before, bundle.kind, bundle.name)
     shas = {terms.counter: sha256 for terms, sha256 in earlier}
     back = (
         wishes.rollback_to if wishes.rollback_to is not None else [terms.counter for terms, _ in earlier[:1]]
     )
-    unknown = [counter for counter in back if counter not in shas]
-    if unknown:
-        raise ConfigError(f"--rollback-to {unknown[0]}: {bundle.name} has no release with this counter")
     given = file.counters.get(f"{bundle.kind.role}/{bundle.name}", 0)
     highest = max([given, *shas])
     counter = wishes.counter or highest + 1
     if counter <= highest:
         raise ConfigError(f"--counter {counter}: {bundle.name} had a release {highest} already")
-    own = hash_of(bundle)
+    record: dict[str, Any] = {
+        "kind": bundle.kind,
+        "name": bundle.name,
+        "counter": counter,
+        "package": None if manifest is None else manifest.digest(),
+        "labels": () if manifest is None else manifest.labels,
+        "relabels": wishes.relabels,
+        "licence": None if manifest is None else manifest.licence.spdx,
+        "total_bytes": bundle.total_bytes,
+        "fit": wishes.fit,
+        "rollback_to": _back_to(back, shas, bundle.name, bundle.sha256),
+        "salt": wishes.salt,
+        "openings": tuple(wishes.openings),
+        "shadow": wishes.shadow,
+        "probation": wishes.probation,
+        "trackers": wishes.trackers,
+        "values": content.values,
+        "accepts_drop": wishes.accepts_drop,
+        "notes": wishes.notes,
+    }
+    return _valid(record)
+
+
+def _back_to(counters: Sequence[int], shas: Mapping[int, str], name: str, own: str) -> tuple[str, ...]:
+    """Bundles of releases of a line, but for the release's own."""
+    unknown = [counter for counter in counters if counter not in shas]
+    if unknown:
+        raise ConfigError(f"--rollback-to {unknown[0]}: {name} has no release with this counter")
+    return tuple(dict.fromkeys(shas[one] for one in counters if shas[one] != own))
+
+
+def _valid(record: Mapping[str, Any]) -> ReleaseTerms:
     try:
-        return ReleaseTerms(
-            kind=bundle.kind,
-            name=bundle.name,
-            counter=counter,
-            package=None if manifest is None else manifest.digest(),
-            labels=() if manifest is None else manifest.labels,
-            relabels=wishes.relabels,
-            licence=None if manifest is None else manifest.licence.spdx,
-            total_bytes=bundle.total_bytes,
-            fit=wishes.fit,
-            rollback_to=tuple(dict.fromkeys(shas[one] for one in back if shas[one] != own)),
-            salt=wishes.salt,
-            openings=tuple(wishes.openings),
-            shadow=wishes.shadow,
-            probation=wishes.probation,
-            trackers=wishes.trackers,
-            accepts_drop=wishes.accepts_drop,
-            notes=wishes.notes,
-        )
+        return ReleaseTerms.model_validate(record)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in found["loc"]) or "the terms"
@@ -157,9 +165,7 @@ def propose_revocation(
     Raises:
         ConfigError: there is no such release.
     """
-    role = target.partition("/")[0]
-    if role not in RELEASE_ROLES or target not in before.roles[role].signed.targets:
-        raise ConfigError(f"there is no release {target}, or it is revoked already: fleet release list")
+    role, _ = _listed(before, target)
     document = _next(before, role, now_ms)
     del document.signed.targets[target]
     return Proposal(
@@ -171,9 +177,74 @@ def propose_revocation(
     )
 
 
-def hash_of(bundle: Bundle) -> str:
-    """SHA-256 of `bundle.json`."""
-    return str(TargetFile.from_data(bundle.name, bundle.canonical_bytes(), ["sha256"]).hashes["sha256"])
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What other terms a release gets; None leaves a term as it is.
+
+    Attributes:
+        rollback_to: counters, as in `Wishes`.
+    """
+
+    fit: Fit | None = None
+    rollback_to: Sequence[int] | None = None
+    openings: Sequence[Opening] | None = None
+    shadow: ShadowTerms | None = None
+    probation: ProbationTerms | None = None
+    trackers: TrackerRule | None = None
+    notes: str | None = None
+
+
+def propose_terms(
+    file: RepositoryFile, before: Trusted, target: str, revision: Revision, *, reason: str, now_ms: int
+) -> Proposal:
+    """The next metadata of a role, with other terms of one release.
+
+    Args:
+        file: as exported.
+        before: the same, verified.
+        target: path of the release.
+        revision: of its terms.
+        reason: why, for the audit.
+        now_ms: from when on the metadata is good.
+
+    Raises:
+        ConfigError: there is no such release, nothing would change, or a term cannot be had.
+    """
+    role, signed = _listed(before, target)
+    old = terms_of(signed)
+    changed: dict[str, Any] = {
+        name: value
+        for name in ("fit", "openings", "shadow", "probation", "trackers", "notes")
+        if (value := getattr(revision, name)) is not None
+    }
+    if "openings" in changed:
+        changed["openings"] = tuple(changed["openings"])
+    if revision.rollback_to is not None:
+        shas = {terms.counter: sha256 for terms, sha256 in line(before, old.kind, old.name)}
+        changed["rollback_to"] = _back_to(revision.rollback_to, shas, old.name, signed.hashes["sha256"])
+    record = {name: getattr(old, name) for name in ReleaseTerms.model_fields}
+    if all(record[name] == value for name, value in changed.items()):
+        raise ConfigError(f"the terms of {target} would stay as they are: say what is to be another")
+    terms = _valid(record | changed | {"revision": old.revision + 1})
+    document = _next(before, role, now_ms)
+    target_file = TargetFile(signed.length, dict(signed.hashes), target)
+    target_file.unrecognized_fields[CUSTOM] = terms.custom()
+    document.signed.targets[target] = target_file
+    return Proposal(
+        kind=ProposalKind.TERMS, documents=texts({role: document}), target=target, reason=reason, base=file
+    )
+
+
+def _listed(before: Trusted, target: str) -> tuple[str, TargetFile]:
+    """The role of a release that stands, and its target.
+
+    Raises:
+        ConfigError: there is no such release.
+    """
+    role = target.partition("/")[0]
+    if role not in RELEASE_ROLES or target not in before.roles[role].signed.targets:
+        raise ConfigError(f"there is no release {target}, or it is revoked already: fleet release list")
+    return role, before.roles[role].signed.targets[target]
 
 
 def _next(before: Trusted, role: str, now_ms: int) -> Metadata[Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from edge_runtime.packages.manifest import PERMISSIVE_LICENCES, Evaluation, ModelManifest
 from edge_runtime.protocol.release import Bundle, ReleaseTerms
+from edge_runtime.protocol.release_values import Declared
 from fleet_server.releases.problems import ReleaseRefused
 
 
@@ -46,6 +47,19 @@ def require_bundle(terms: ReleaseTerms, bundle: Bundle) -> None:
     if (bundle.kind, bundle.name, bundle.total_bytes) != (terms.kind, terms.name, terms.total_bytes):
         raise ReleaseRefused(
             "bundle", f"the bundle of {terms.target} is of another kind, name or size than its terms"
+        )
+
+
+def require_values(terms: ReleaseTerms, declared: Declared) -> None:
+    """Refuse terms whose values are not those that the release's own overlay declares.
+
+    Raises:
+        ReleaseRefused: they are others.
+    """
+    if terms.values != declared:
+        raise ReleaseRefused(
+            "values",
+            f"the values in the terms of {terms.target} are not those that its overlay.yaml declares",
         )
 
 

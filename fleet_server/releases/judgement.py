@@ -10,13 +10,14 @@ from typing import Any
 
 from tuf.api.metadata import DelegatedRole, Metadata, Root, TargetFile, Targets
 
-from edge_runtime.protocol.release import MAX_BUNDLE_BYTES, ReleaseTerms
+from edge_runtime.protocol.release import MAX_BUNDLE_BYTES, REVISABLE, ReleaseTerms
 from fleet_server.releases.people import holder_of
 from fleet_server.releases.problems import ReleaseRefused
 from fleet_server.releases.proposal import ProposalKind
-from fleet_server.releases.repository import Trusted, terms_of, vouch
+from fleet_server.releases.repository import CUSTOM, Trusted, as_bytes, terms_of, vouch
 from fleet_server.releases.roles import (
     DIRECTOR,
+    FULL_BYTES,
     MOST_ROOTS,
     OFFLINE_ROLES,
     PATHS,
@@ -32,10 +33,11 @@ from fleet_server.releases.roles import (
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a proposal does to the releases."""
+    """What a proposal does to the releases; `revised` has the new terms of those that get others."""
 
     added: Mapping[str, TargetFile]
     removed: Mapping[str, TargetFile]
+    revised: Mapping[str, TargetFile]
 
 
 def judge(
@@ -86,35 +88,85 @@ def unsigned(
             "kind", f"a {kind.value} changes one of {', '.join(RELEASE_ROLES)} and nothing else"
         )
     found = changes(before, after)
-    wanted = {ProposalKind.KEYS: (0, 0), ProposalKind.RELEASE: (1, 0), ProposalKind.REVOCATION: (0, 1)}[kind]
-    if (len(found.added), len(found.removed)) != wanted:
+    counts = (len(found.added), len(found.removed), len(found.revised))
+    if counts != (wanted := _COUNTS[kind]):
         raise ReleaseRefused(
-            "kind",
-            f"a proposal of {kind.value} adds {wanted[0]} and takes out {wanted[1]} releases; this one adds "
-            f"{len(found.added)} and takes out {len(found.removed)}",
+            "kind", f"a proposal of {kind.value} {_counted(wanted)} releases; this one {_counted(counts)}"
         )
     for target in found.added.values():
         require_target(target)
+    for path in found.added:
+        _require_room(path, after)
     return after
 
 
+_COUNTS = {
+    ProposalKind.KEYS: (0, 0, 0),
+    ProposalKind.RELEASE: (1, 0, 0),
+    ProposalKind.REVOCATION: (0, 1, 0),
+    ProposalKind.TERMS: (0, 0, 1),
+}
+
+
+def _counted(counts: tuple[int, int, int]) -> str:
+    return f"adds {counts[0]}, takes out {counts[1]} and gives other terms to {counts[2]}"
+
+
+def _require_room(path: str, after: Trusted) -> None:
+    role = path.partition("/")[0]
+    length, count = len(as_bytes(after.document(role))), len(after.document(role).signed.targets)
+    if length > FULL_BYTES:
+        raise ReleaseRefused(
+            "full",
+            f"the metadata of {role} would have {length} bytes with {count} releases, and {FULL_BYTES} are what a "
+            "device verifies in time: revoke releases that nothing runs and nothing goes back to",
+        )
+
+
 def changes(before: Trusted | None, after: Trusted) -> Changes:
-    """What is new and what is gone.
+    """What is new, what is gone, and what has other terms.
 
     Raises:
         ReleaseRefused: a release that stays is another one than before.
     """
     old, new = {} if before is None else before.releases(), after.releases()
-    for path in old.keys() & new.keys():
-        if old[path].to_dict() != new[path].to_dict():
-            raise ReleaseRefused(
-                "changed",
-                f"{path} would be changed: a release stays as it was signed; publish a higher counter",
-            )
+    revised = {path for path in old.keys() & new.keys() if old[path].to_dict() != new[path].to_dict()}
+    for path in revised:
+        require_revision(old[path], new[path])
     return Changes(
         {path: new[path] for path in new.keys() - old.keys()},
         {path: old[path] for path in old.keys() - new.keys()},
+        {path: new[path] for path in revised},
     )
+
+
+def require_revision(old: TargetFile, new: TargetFile) -> ReleaseTerms:
+    """The terms that take the place of others of the same release.
+
+    That the older ones are not taken again needs nothing here: a device never goes back to metadata of a lower
+    version.
+
+    Raises:
+        ReleaseRefused: its content would be another, or what is no term to be revised.
+    """
+    before, after = terms_of(old), require_target(new)
+    plain = {name: value for name, value in new.to_dict().items() if name != CUSTOM}
+    kept = {name: value for name, value in old.to_dict().items() if name != CUSTOM}
+    fixed = ReleaseTerms.model_fields.keys() - REVISABLE - {"revision"}
+    other = sorted(name for name in fixed if getattr(before, name) != getattr(after, name))
+    if plain != kept or other:
+        raise ReleaseRefused(
+            "changed",
+            f"{new.path} would be changed ({', '.join(other) or 'its content'}): a release stays as it was signed; "
+            "publish a higher counter",
+        )
+    if after.revision != before.revision + 1:
+        raise ReleaseRefused(
+            "revision",
+            f"{new.path} has terms of revision {before.revision}, and these are of revision {after.revision}: "
+            "export the repository again and revise those",
+        )
+    return after
 
 
 def require_target(target: TargetFile) -> ReleaseTerms:

@@ -2,12 +2,16 @@
 
 A package is signed by two people when it comes here, and still its graph is run by a process that may fail: one at
 a time, behind all others, with an end to its patience. A verdict is kept for as long as the server runs.
+
+The process works in an empty folder: Python puts its working directory in front of all modules, and a file of the
+package that is called `json.py` would be run.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -16,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.lifeline import told_parent
+from fleet_server.releases.check_process import SAFE_PATH
 
 _KEPT = 256
 _OUT_BYTES = 1 << 20
@@ -48,7 +53,7 @@ class PackageChecks:
 
     def __init__(self, deadline_s: float, command: Sequence[str] | None = None) -> None:
         self._deadline_s = deadline_s
-        self._command = command or [sys.executable, "-m", "fleet_server.releases.check_process"]
+        self._command = command or [sys.executable, *SAFE_PATH, "-m", "fleet_server.releases.check_process"]
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
         self._running: set[str] = set()
@@ -93,15 +98,16 @@ class PackageChecks:
             {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
         )
         try:
-            done = subprocess.run(  # noqa: S603 - our own interpreter, and a folder that we made
-                [*self._command, str(directory)],
-                capture_output=True,
-                env=environment,
-                cwd=directory,
-                timeout=self._deadline_s,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            with tempfile.TemporaryDirectory(prefix="package-check-") as empty:
+                done = subprocess.run(  # noqa: S603 - our own interpreter, and a folder that we made
+                    [*self._command, str(directory.absolute())],
+                    capture_output=True,
+                    env=environment,
+                    cwd=empty,
+                    timeout=self._deadline_s,
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                )
         except subprocess.TimeoutExpired:
             return Verdict(
                 fit=False,

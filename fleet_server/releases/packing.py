@@ -5,13 +5,12 @@ A model is packed from its package: what the manifest names, and the documents b
 silence: whatever else lies in the folder is an error.
 """
 
-import hashlib
 import io
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -32,10 +31,9 @@ from edge_runtime.protocol.release import (
     ReleaseKind,
 )
 from edge_runtime.protocol.release_content import why_file_refused, why_mode_refused
+from edge_runtime.protocol.release_values import Declared
+from fleet_server.releases.overlays import CONFIGURATION_FILES, read_configuration
 from fleet_server.releases.problems import ReleaseRefused
-
-CONFIGURATION_FILES: Final = ("labels.json", "overlay.yaml", "policy.yaml")
-"""What a release of a configuration may hold; `overlay.yaml` must be there."""
 
 _MEMBERS: Final = "files/"
 _PIECE: Final = 1 << 20
@@ -49,16 +47,13 @@ class Content:
         bundle: the list of them.
         files: by path.
         manifest: of a model's package; None for a configuration.
+        values: of single devices that a configuration declares, with their bounds.
     """
 
     bundle: Bundle
     files: Mapping[str, Path]
     manifest: ModelManifest | None
-
-    @property
-    def sha256(self) -> str:
-        """Of `bundle.json`."""
-        return hashlib.sha256(self.bundle.canonical_bytes()).hexdigest()
+    values: Declared = field(default_factory=dict)
 
 
 def content_of(directory: Path, name: str | None = None) -> Content:
@@ -91,12 +86,13 @@ def content_of(directory: Path, name: str | None = None) -> Content:
         )
     for path, place in found.items():
         _require_data(path, place)
+    values = {} if kind is ReleaseKind.MODEL else read_configuration(found)
     if foreign := sorted(found.keys() - known):
         raise ReleaseRefused(
             "foreign_file",
             f"{directory / foreign[0]} is no part of the {kind.value}: take it out of the folder",
         )
-    return Content(_bundle(kind, called, found), found, manifest)
+    return Content(_bundle(kind, called, found), found, manifest, values)
 
 
 def write_release(content: Content, archive: Path) -> str:

@@ -28,6 +28,7 @@ class ProposalKind(str, Enum):
     KEYS = "keys"
     RELEASE = "release"
     REVOCATION = "revocation"
+    TERMS = "terms"
 
 
 class Submission(BaseModel):
@@ -36,8 +37,8 @@ class Submission(BaseModel):
     Attributes:
         documents: metadata by role, with the signatures so far.
         bundle: text of `bundle.json`, for a release.
-        target: of the release that is published or revoked.
-        reason: why it is revoked, or what the keys are changed for.
+        target: of the release that is published or revoked, or whose terms are signed anew.
+        reason: why it is revoked or gets other terms, or what the keys are changed for.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from securesystemslib.signer import Key
 from tuf.api.exceptions import RepositoryError, UnsignedMetadataError
 from tuf.api.metadata import Metadata, Root, TargetFile, Targets
-from tuf.api.serialization import DeserializationError, SerializationError
+from tuf.api.serialization import DeserializationError
 
 from edge_runtime.errors import ConfigError
-from edge_runtime.protocol.release import ReleaseTerms
+from edge_runtime.protocol.release import ReleaseTerms, canonical
 from fleet_server.releases.online_keys import OnlinePublic
 from fleet_server.releases.people import holder_of
 from fleet_server.releases.problems import ReleaseRefused
@@ -131,8 +131,7 @@ def parse(role: str, data: bytes | str) -> Metadata[Any]:
     if len(raw) > MAX_BYTES[role]:
         raise ReleaseRefused(
             "too_large",
-            f"the metadata of {role} has {len(raw)} bytes, and devices read {MAX_BYTES[role]}: revoke releases "
-            "that nothing runs any more",
+            f"the metadata of {role} has {len(raw)} bytes, and devices read {MAX_BYTES[role]}",
         )
     try:
         found: Metadata[Any] = Metadata.from_bytes(raw)
@@ -153,14 +152,14 @@ def parse(role: str, data: bytes | str) -> Metadata[Any]:
 
 
 def as_bytes(document: Metadata[Any]) -> bytes:
-    """Metadata as it is published: compact JSON.
+    """Metadata as it is published: canonical JSON, so that the very bytes that were signed stand in the file.
 
     Raises:
         ReleaseRefused: it holds what JSON cannot say.
     """
     try:
-        return document.to_bytes()
-    except SerializationError:
+        return canonical(document.to_dict())
+    except (ValueError, TypeError, RecursionError):
         raise ReleaseRefused("malformed", "the metadata cannot be written") from None
 
 

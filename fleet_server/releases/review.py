@@ -86,7 +86,7 @@ def review(proposal: Proposal, directory: KeyDirectory, root: str | None, now_ms
         _require_first(directory, documents)
     after = unsigned(base, proposal.kind, documents, now_ms)
     found = changes(base, after)
-    named = {*found.added, *found.removed}
+    named = {*found.added, *found.removed, *found.revised}
     if named and named != {proposal.target}:
         raise ReleaseRefused("target", "the proposal says that it is about another release than it is")
     return Reviewed(base, documents, after, found)

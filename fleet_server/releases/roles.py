@@ -5,6 +5,12 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import Final
 
+from edge_runtime.protocol.metadata_limits import (
+    MAX_ROOT_BYTES,
+    MAX_SNAPSHOT_BYTES,
+    MAX_TARGETS_BYTES,
+    MAX_TIMESTAMP_BYTES,
+)
 from edge_runtime.protocol.release import ReleaseKind
 from edge_runtime.protocol.update import DIRECTOR_ROLE
 
@@ -28,12 +34,16 @@ PATHS: Final[Mapping[str, list[str]]] = {
 """The targets for which a delegated role may speak. The director's are none that exist: it is there for its key."""
 
 MAX_BYTES: Final[Mapping[str, int]] = {
-    ROOT: 512_000,
-    **dict.fromkeys((TARGETS, *RELEASE_ROLES), 5_000_000),
-    SNAPSHOT: 2_000_000,
-    TIMESTAMP: 16_384,
+    ROOT: MAX_ROOT_BYTES,
+    **dict.fromkeys((TARGETS, *RELEASE_ROLES), MAX_TARGETS_BYTES),
+    SNAPSHOT: MAX_SNAPSHOT_BYTES,
+    TIMESTAMP: MAX_TIMESTAMP_BYTES,
 }
-"""What a device reads at most of each: the limits of tuf's client."""
+"""What a device reads at most of each."""
+
+FULL_BYTES: Final = 1_300_000
+"""No release is added to metadata that would be longer. A device has to verify all of it at its first judgement of
+a process: the terms of 1,000 releases are 1.2 MB, and take it up to 50 ms."""
 
 MOST_ROOTS: Final = 200
 """A device follows so many rotations of the root from the one it was given; tuf's client stops at 256."""

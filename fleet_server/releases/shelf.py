@@ -1,6 +1,5 @@
 """Signed metadata and rows of releases, read and written in the caller's transaction; verified elsewhere."""
 
-import hashlib
 from typing import Any
 
 from sqlalchemy import delete, func, select
@@ -104,7 +103,7 @@ def put_release(
             name=terms.name,
             counter=terms.counter,
             length=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
+            sha256=bundle.sha256,
             bundle=data,
             terms=terms.canonical_bytes().decode(),
             evaluation=canonical(evaluation).decode(),

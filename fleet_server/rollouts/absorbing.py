@@ -156,6 +156,7 @@ def _about_assignment(books: DeviceBooks, report: StateReport) -> None:
         return
     if report.terminal and assignment.terminal_no is not None:
         assignment.settled = assignment.again = assignment.changed = True
+        assignment.report_no = report.report_no  # the device lets go of the one that it has
         return
     if report.state is None or assignment.terminal_no is not None:
         return
@@ -209,17 +210,21 @@ def _move(member: KnownMember, state: MemberState, code: str | None) -> None:
 
 
 def _compare(books: DeviceBooks, report: StateReport) -> None:
-    """What was called healthy has to run: a device that says later that another release runs has gone back."""
+    """What was called healthy has to run: a device that says later that another release runs has gone back.
+
+    It says why where it knows it: a release that took perception down again and again is no rollback by a person.
+    """
     assignment = books.assignments.get(books.slots[report.slot].seq)
     if assignment is None or assignment.action not in _RUNS or assignment.state is not MemberState.HEALTHY:
         return
     if report.running.sha256 == assignment.sha256:
         return
-    assignment.state, assignment.code = MemberState.REVERTED, UpdateCode.ROLLED_BACK.value
+    code = (report.code or UpdateCode.ROLLED_BACK).value
+    assignment.state, assignment.code, assignment.said = MemberState.REVERTED, code, report.text
     assignment.changed = assignment.moved = True
     member = None if assignment.rollout is None else books.members.get(assignment.rollout)
     if member is not None and member.seq == assignment.seq and member.state is MemberState.HEALTHY:
-        _move(member, MemberState.REVERTED, UpdateCode.ROLLED_BACK.value)
+        _move(member, MemberState.REVERTED, code)
 
 
 def _unknown(report: StateReport) -> KnownAssignment:

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from edge_runtime.protocol.release_values import Values
 from fleet_server.releases.catalog import PublishedRelease
 from fleet_server.rollouts.loaded import HOLD, INSTALL, ROLLBACK, Loaded, is_revoked
-from fleet_server.rollouts.records import Values
 from fleet_server.rollouts.states import WORKING, MemberState, RolloutState
 from fleet_server.storage.writing import run, run_many
 

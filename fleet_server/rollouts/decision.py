@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge_runtime.protocol.release import ReleaseTerms
-from fleet_server.rollouts.records import OnFail, RolloutPlan, StageVerdict, Verdict
+from fleet_server.rollouts.plan_records import OnFail, RolloutPlan
+from fleet_server.rollouts.records import StageVerdict, Verdict
 from fleet_server.rollouts.states import WORKING, ReasonCode, RolloutState, StageState
 from fleet_server.rollouts.verdict import StageCounts, fails, holds, judge
-from fleet_server.rollouts.windows import is_open, next_opening, open_ms
 
 _WATCHED = frozenset({RolloutState.RUNNING, RolloutState.PAUSED, RolloutState.COMPLETED})
 _SETTLED = frozenset({StageState.FAILED, StageState.INCONCLUSIVE})
@@ -111,7 +111,7 @@ def opens_at(terms: ReleaseTerms, plan: RolloutPlan, stage: int, now_ms: int) ->
     signed = [o.not_before_ms for o in terms.openings if o.basis_points >= asked.basis_points]
     if not signed:
         return None
-    return next_opening(plan.windows, max(now_ms, asked.not_before_ms or 0, min(signed)))
+    return plan.calendar.opens_ms(max(now_ms, asked.not_before_ms or 0, min(signed)))
 
 
 def _look(facts: RolloutFacts, number: int, now_ms: int) -> StageChange | None:
@@ -135,7 +135,7 @@ def _look(facts: RolloutFacts, number: int, now_ms: int) -> StageChange | None:
         rules,
         stage.counts,
         soaked_ms=None if soaking is None else now_ms - soaking,
-        waited_ms=open_ms(facts.plan.windows, waiting, now_ms),
+        waited_ms=facts.plan.calendar.open_ms(waiting, now_ms),
     )
     state = _STATES.get(verdict.verdict, StageState.OPEN if soaking is None else StageState.SOAKING)
     if (state, waiting, soaking) == (stage.state, stage.waiting_ms, stage.soaking_ms):
@@ -194,7 +194,7 @@ def _opening(facts: RolloutFacts, after: Sequence[StageState], now_ms: int) -> S
     asked = facts.plan.stages[number]
     if facts.terms.opened_basis_points(now_ms) < asked.basis_points or now_ms < (asked.not_before_ms or 0):
         return None
-    if not is_open(facts.plan.windows, now_ms):
+    if not facts.plan.calendar.is_open(now_ms):
         return None
     return StageChange(number, StageState.OPEN, now_ms, now_ms, None, None)
 

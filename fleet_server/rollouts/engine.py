@@ -18,6 +18,7 @@ from fleet_server.devices.states import RecordAct
 from fleet_server.releases.catalog import release_of_bundle
 from fleet_server.rollouts.asking import has_candidates, offer, send_back
 from fleet_server.rollouts.decision import Decision, Turn, decide
+from fleet_server.rollouts.in_words import many
 from fleet_server.rollouts.joining import join, joiners
 from fleet_server.rollouts.loaded import (
     INSTALL,
@@ -37,7 +38,6 @@ from fleet_server.rollouts.reports import drop_stale_facts, has_stale_facts
 from fleet_server.rollouts.states import WORKING, MemberState, ReasonCode, RolloutState
 from fleet_server.rollouts.sweeps import has_work, sweep_out, sweeps
 from fleet_server.rollouts.turns import ENGINE, change_stage, turn, withdraw_live
-from fleet_server.rollouts.windows import is_open
 from fleet_server.storage import Store
 from fleet_server.storage.writing import ROLLOUT_LOCK, run, take_turn
 
@@ -87,7 +87,8 @@ class Engine:
         joins = self._joined_ms is None or not 0 <= now_ms - self._joined_ms < JOIN_EVERY_MS
         with self._store.read() as session:
             found = under_way(session.connection(), completed=joins)
-        for rollout, has_joins in _with_joins(found, now_ms, joins=joins):
+        readable = [rollout for rollout in found if not self._set_aside(rollout, work, now_ms)]
+        for rollout, has_joins in _with_joins(readable, now_ms, joins=joins):
             self._try_look(rollout, work, joins=has_joins, now_ms=now_ms)
         if joins:
             self._joined_ms = now_ms
@@ -106,6 +107,24 @@ class Engine:
                 self._failing.add(seen.number)
                 work.acts.append(f"{seen.id} cannot go on: {type(error).__name__}")
                 _log.error("rollout %s cannot go on", seen.id, exc_info=error)
+
+    def _set_aside(self, seen: Loaded, work: _Work, now_ms: int) -> bool:
+        """Pause a rollout that this build does not read, where that can be done; whether it is such a one."""
+        text = seen.unreadable
+        if text is None:
+            return False
+        if seen.state is RolloutState.RUNNING:
+            with self._store.write() as session:
+                take_turn(session.connection(), ROLLOUT_LOCK)
+                rollout = load(session.connection(), seen.number)
+                if rollout.state is RolloutState.RUNNING:
+                    stop = Turn(RolloutState.PAUSED, ReasonCode.UNREADABLE, text)
+                    self._turn(session, rollout, stop, work, now_ms)
+        elif seen.number not in self._failing:
+            self._failing.add(seen.number)
+            work.acts.append(f"{seen.id} cannot go on: {text}")
+            _log.error("%s", text)
+        return True
 
     def _tidy(self, now_ms: int) -> None:
         """Now and then, forget what no device says of itself any more."""
@@ -166,7 +185,7 @@ class Engine:
         return replace(rollout, state=to.state)
 
     def _offer(self, connection: Connection, rollout: Loaded, now_ms: int) -> int:
-        if not is_open(rollout.plan.windows, now_ms):
+        if not rollout.plan.calendar.is_open(now_ms):
             return 0
         opened = _opened(stages_of(connection, rollout.number))
         room = allowance(
@@ -192,7 +211,8 @@ class Engine:
         back = _count(counts, ROLLBACK, (MemberState.HEALTHY,))
         others = sum(count.devices for count in counts if count.action == ROLLBACK) - back
         left = run(connection, _LEFT, rollout.number).scalar_one()
-        text = f"{back} devices are back, {others} did not say so, {left} could not be sent back"
+        are = "is" if back == 1 else "are"
+        text = f"{many(back, 'device')} {are} back, {others} did not say so, {left} could not be sent back"
         self._turn(session, rollout, Turn(RolloutState.ROLLED_BACK, ReasonCode.DONE, text), work, now_ms)
 
 

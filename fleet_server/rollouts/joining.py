@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection
 
 from fleet_server.rollouts.loaded import Loaded, LoadedStage, is_revoked
 from fleet_server.rollouts.membership import Place, place
-from fleet_server.rollouts.records import RolloutPlan
+from fleet_server.rollouts.plan_records import RolloutPlan
 from fleet_server.rollouts.roster import newcomers
 from fleet_server.rollouts.states import RolloutState, StageState
 from fleet_server.storage.writing import run_many

@@ -2,27 +2,36 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.release import ReleaseTerms
 from fleet_server.releases.catalog import release_of_bundle
 from fleet_server.rollouts.decision import RolloutFacts, StageFacts
+from fleet_server.rollouts.plan_records import RolloutPlan
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
-from fleet_server.rollouts.records import RolloutPlan, StageVerdict
+from fleet_server.rollouts.records import StageVerdict
 from fleet_server.rollouts.states import MemberState, ReasonCode, RolloutState, StageState
 from fleet_server.rollouts.verdict import StageCounts
 from fleet_server.storage.writing import run
 
 INSTALL, ROLLBACK, HOLD = "install", "rollback", "hold"
 
+RecordT = TypeVar("RecordT")
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One rollout; `storage.rollout_tables.RolloutRow` says what the fields mean."""
+    """One rollout; `storage.rollout_tables.RolloutRow` says what the fields mean.
+
+    Attributes:
+        terms_text, plan_text: read when they are asked for: a rollout of another build, whose plan this one does
+            not read, can still be listed, halted and cancelled, and is in nobody's way.
+    """
 
     number: int
     name: str
@@ -32,8 +41,8 @@ class Loaded:
     target: str
     length: int
     sha256: str
-    terms: ReleaseTerms
-    plan: RolloutPlan
+    terms_text: str
+    plan_text: str
     state: RolloutState
     reason_code: ReasonCode
     reason: str
@@ -51,6 +60,33 @@ class Loaded:
     def id(self) -> str:
         """As people write it."""
         return f"r{self.number}"
+
+    @property
+    def terms(self) -> ReleaseTerms:
+        """That people signed.
+
+        Raises:
+            RolloutProblem: this build does not read them.
+        """
+        return _read(self.id, "signed terms", _terms, self.terms_text)
+
+    @property
+    def plan(self) -> RolloutPlan:
+        """As it was written.
+
+        Raises:
+            RolloutProblem: this build does not read it.
+        """
+        return _read(self.id, "plan", _plan, self.plan_text)
+
+    @property
+    def unreadable(self) -> str | None:
+        """Why this build cannot go on with it, in one sentence; None where it can."""
+        try:
+            require_readable(self)
+        except RolloutProblem as problem:
+            return str(problem)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +142,15 @@ def load(connection: Connection, number: int) -> Loaded:
     return loaded(row)
 
 
+def require_readable(rollout: Loaded) -> None:
+    """Refuse to go on with a rollout that this build does not read.
+
+    Raises:
+        RolloutProblem: its plan or its terms are of another build.
+    """
+    _ = rollout.terms, rollout.plan
+
+
 def under_way(connection: Connection, *, completed: bool) -> list[Loaded]:
     """Rollouts at which the engine has to look, the newest first.
 
@@ -120,7 +165,7 @@ def under_way(connection: Connection, *, completed: bool) -> list[Loaded]:
 def loaded(row: Any) -> Loaded:
     """A row of `rollouts` with all of its columns."""
     values = dict(row._mapping)
-    values["terms"], values["plan"] = _terms(row.terms), _plan(row.plan)
+    values["terms_text"], values["plan_text"] = values.pop("terms"), values.pop("plan")
     values["state"], values["reason_code"] = RolloutState(row.state), ReasonCode(row.reason_code)
     return Loaded(**values)
 
@@ -189,6 +234,20 @@ def is_revoked(connection: Connection, sha256: str) -> bool:
     return found is None or found.revoked
 
 
+def _read(rollout: str, what: str, read: Callable[[str], RecordT], text: str) -> RecordT:
+    try:
+        return read(text)
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in found["loc"])[:60]
+        why = f"{place}: {found['msg']}"[:160] if place else str(found["msg"])[:160]
+        raise RolloutProblem(
+            RolloutProblemCode.UNREADABLE,
+            f"the {what} of {rollout}, of another build of the server, cannot be read ({why}): "
+            "halt or cancel it, and make it anew",
+        ) from None
+
+
 @functools.lru_cache(maxsize=128)
 def _plan(text: str) -> RolloutPlan:
     return RolloutPlan.model_validate_json(text)
@@ -199,7 +258,13 @@ def _terms(text: str) -> ReleaseTerms:
     return ReleaseTerms.model_validate_json(text)
 
 
-_COLUMNS = ", ".join(Loaded.__slots__)
+_TERMS_NOW = (
+    "COALESCE((SELECT r.terms FROM releases r WHERE r.target = rollouts.target), rollouts.terms) AS terms"
+)
+"""People may have signed other terms since the rollout was made: devices go by those, and so does the engine."""
+
+_STORED = {"terms_text": _TERMS_NOW, "plan_text": "plan"}
+_COLUMNS = ", ".join(_STORED.get(name, name) for name in Loaded.__slots__)
 _UNDER_WAY = (
     "state IN ('ready', 'running', 'paused', 'rolling-back') "
     "OR (state = 'completed' AND (? OR looked_ms < touched_ms))"

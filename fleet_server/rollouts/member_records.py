@@ -4,7 +4,8 @@ from enum import Enum
 
 from edge_runtime.protocol.topics import DeviceId
 from edge_runtime.protocol.update import UpdateAction
-from fleet_server.rollouts.records import MembershipView, Record, SlotView
+from fleet_server.rollouts.plan_records import Record
+from fleet_server.rollouts.records import MembershipView, SlotView
 from fleet_server.rollouts.states import Exclusion, MemberState
 
 
@@ -62,7 +63,7 @@ class MemberPage(Record):
     next: DeviceId | None
 
 
-class Standing(str, Enum):
+class StepState(str, Enum):
     """Whether one condition on a device's way to a release is met.
 
     Attributes:
@@ -86,7 +87,7 @@ class WayStep(Record):
     """
 
     step: str
-    standing: Standing
+    standing: StepState
     text: str
     change: str = ""
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from edge_runtime.protocol.fitting import misfit
 from edge_runtime.protocol.release import ReleaseTerms, bucket
 from edge_runtime.protocol.update import DeviceFacts
-from fleet_server.rollouts.records import RolloutPlan
+from fleet_server.rollouts.plan_records import RolloutPlan
 from fleet_server.rollouts.states import Exclusion
 
 

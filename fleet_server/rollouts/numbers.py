@@ -41,7 +41,7 @@ class SignedFor:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OpenRollout:
     """A rollout that is not over, with its devices by state.
 
     Attributes:
@@ -88,7 +88,7 @@ class RolloutNumbers:
 
     rollouts: Mapping[RolloutState, int]
     stages: Mapping[StageState, int]
-    open: tuple[Standing, ...]
+    open: tuple[OpenRollout, ...]
     unsigned: Queue
     unpublished: Queue
     metadata: Mapping[str, SignedFor]
@@ -130,7 +130,7 @@ def signed_metadata(session: Session) -> dict[str, SignedFor]:
     return {role: SignedFor(*rest) for role, *rest in session.execute(query)}
 
 
-def _open(session: Session) -> tuple[Standing, ...]:
+def _open(session: Session) -> tuple[OpenRollout, ...]:
     names = [state.value for state in NOT_OVER]
     query = select(RolloutRow).where(RolloutRow.state.in_(names)).order_by(RolloutRow.number).limit(_MOST)
     found = list(session.scalars(query))
@@ -143,7 +143,7 @@ def _open(session: Session) -> tuple[Standing, ...]:
     for number, state, count in session.execute(counts):
         devices[number][MemberState(state)] = count
     return tuple(
-        Standing(
+        OpenRollout(
             rollout=f"r{row.number}",
             name=row.name,
             state=RolloutState(row.state),

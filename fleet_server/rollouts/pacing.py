@@ -1,6 +1,6 @@
 """How many devices may be asked now: by how many are at it, and by the bytes that they fetch."""
 
-from fleet_server.rollouts.records import Pacing
+from fleet_server.rollouts.plan_records import Pacing
 
 
 def allowance(

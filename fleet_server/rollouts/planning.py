@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.release import ReleaseTerms
+from edge_runtime.protocol.release_values import value_problem
 from fleet_server.releases.catalog import PublishedRelease
 from fleet_server.releases.catalog import release as published
 from fleet_server.rollouts.decision import opens_at
+from fleet_server.rollouts.in_words import many
 from fleet_server.rollouts.membership import Place, place, selects, tally
+from fleet_server.rollouts.plan_records import RolloutPlan
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
-from fleet_server.rollouts.records import PlanReport, RolloutPlan, StagePreview
+from fleet_server.rollouts.records import PlanReport, StagePreview
 from fleet_server.rollouts.roster import candidates
 from fleet_server.rollouts.states import Exclusion
 from fleet_server.rollouts.strength import upper_bound
@@ -54,8 +57,8 @@ def look_ahead(connection: Connection, plan: RolloutPlan, now_ms: int) -> Planne
             _preview(plan, terms, number, stages[number], now_ms) for number in range(len(plan.stages))
         ),
         bytes=eligible * terms.total_bytes,
-        warnings=(*_warnings(plan, terms, stages, now_ms), *_strangers(plan, places)),
-        refusals=_refusals(plan, terms, stages, excluded),
+        warnings=(*_warnings(plan, terms, stages, now_ms), *_strangers(plan, places), *_later(plan, terms)),
+        refusals=(*_refusals(plan, terms, stages, excluded), *_unpermitted(plan, terms, places)),
     )
     return Planned(report, release, tuple(places))
 
@@ -119,7 +122,8 @@ def _refusals(
             )
         if sum(stages.values()) and stages.get(number, 0) < stage.rules.min_devices:
             found.append(
-                f"{name} has {stages.get(number, 0)} devices and needs {stage.rules.min_devices} verdicts: it "
+                f"{name} has {many(stages.get(number, 0), 'device')} and needs "
+                f"{many(stage.rules.min_devices, 'verdict')}: it "
                 "could never pass; make it larger, or ask for less"
             )
     return tuple(found)
@@ -137,10 +141,32 @@ def _warnings(plan: RolloutPlan, terms: ReleaseTerms, stages: dict[int, int], no
         bound = upper_bound(min(stage.rules.min_devices, stages.get(number, 0)), 0)
         if stages.get(number, 0) and bound > _FEW:
             found.append(
-                f"stage {number + 1} may pass on {stage.rules.min_devices} good devices, which excludes only that "
-                f"more than {bound:.0%} are bad"
+                f"stage {number + 1} may pass on {many(stage.rules.min_devices, 'good device')}, which excludes "
+                f"only that more than {bound:.0%} are bad"
             )
     return found
+
+
+def _unpermitted(plan: RolloutPlan, terms: ReleaseTerms, places: Sequence[Place]) -> list[str]:
+    """Values that nobody signed for: each device would refuse them."""
+    told = {device: {**plan.values, **own} for device, own in plan.device_values.items()}
+    problems = {device: value_problem(terms.values, values) for device, values in told.items()}
+    found = {device: problem for device, problem in problems.items() if problem is not None}
+    if (shared := value_problem(terms.values, plan.values)) is not None:
+        rest = (one.device for one in places if one.stage is not None and one.device not in told)
+        found.update(dict.fromkeys(rest, shared))
+    if not found:
+        return []
+    first = min(found)
+    others = f" (and {len(found) - 1} more of the devices)" if len(found) > 1 else ""
+    return [f"{first}{others} would refuse its values: {found[first]}"]
+
+
+def _later(plan: RolloutPlan, terms: ReleaseTerms) -> list[str]:
+    problem = value_problem(terms.values, plan.values)
+    if problem is None or not plan.converge:
+        return []
+    return [f"devices that come later have no values of their own and would refuse these: {problem}"]
 
 
 def _strangers(plan: RolloutPlan, places: Sequence[Place]) -> list[str]:
@@ -148,4 +174,5 @@ def _strangers(plan: RolloutPlan, places: Sequence[Place]) -> list[str]:
     if not named:
         return []
     some = ", ".join(sorted(named)[:3])
-    return [f"{len(named)} devices have values and are not part of it: {some}"]
+    are = "is" if len(named) == 1 else "are"
+    return [f"there are values for {many(len(named), 'device')} that {are} not part of it: {some}"]

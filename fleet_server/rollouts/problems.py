@@ -17,6 +17,8 @@ class RolloutProblemCode(str, Enum):
     WRONG_STATE = "wrong_state"
     NEEDS_ANOTHER_PERSON = "needs_another_person"
     NEEDS_APPROVAL = "needs_approval"
+    CHANGED = "changed"
+    UNREADABLE = "unreadable"
     CANNOT_ROLL_BACK = "cannot_roll_back"
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from edge_runtime.protocol.release import bucket
 from edge_runtime.protocol.update import UpdateAction
 from fleet_server.releases.catalog import PublishedRelease
 from fleet_server.rollouts.approving import needs
@@ -18,20 +17,26 @@ from fleet_server.rollouts.member_records import (
     MemberView,
     PlannedDevice,
     PlannedDevices,
+    StepState,
+    WayStep,
 )
 from fleet_server.rollouts.membership import Candidate, Place, place, selects
+from fleet_server.rollouts.plan_records import RolloutPlan
 from fleet_server.rollouts.planning import released
-from fleet_server.rollouts.records import DeviceExplanation, MembershipView, RolloutPlan
+from fleet_server.rollouts.records import MembershipView, SlotView
 from fleet_server.rollouts.remedies import EXCLUSIONS, remedy
 from fleet_server.rollouts.roster import candidates
 from fleet_server.rollouts.states import Exclusion, MemberState
-from fleet_server.rollouts.views import explanation
+from fleet_server.rollouts.views import require_device
 from fleet_server.rollouts.way import DeviceNow, RolloutNow, fit_text, way
 from fleet_server.storage.device_tables import PresenceRow
 from fleet_server.storage.rollout_tables import AssignmentRow, DesiredRow, MemberRow
+from fleet_server.storage.writing import run
 
 MOST_WAYS = 20
 """Rollouts of one device that are explained; what came before them is in its history."""
+
+_MOST_LOOKED_AT = 50
 
 
 def planned(session: Session, plan: RolloutPlan, *, after: str = "", limit: int = 1000) -> PlannedDevices:
@@ -108,47 +113,42 @@ def reasons(
         RolloutProblem: there is no such device, or no such rollout.
     """
     connection = session.connection()
-    found = explanation(connection, device, now_ms)
-    named = [one for one in found.rollouts if only is None or one.rollout == only][:limit]
-    if only is not None and not named:
-        named = [_stranger(load(connection, number_of(only)), device)]
+    require_device(connection, device)
+    if only is None:
+        rollouts = [
+            load(connection, row.number) for row in run(connection, _TOUCHING, device, _MOST_LOOKED_AT)
+        ]
+    else:
+        rollouts = [load(connection, number_of(only))]
+    presence = session.get(PresenceRow, device)
+    found = (_way(session, rollout, device, presence, now_ms, named=only is not None) for rollout in rollouts)
     return DeviceReasons(
         device=device,
-        online=found.online,
-        reported_ms=found.reported_ms,
-        slots=found.slots,
-        ways=tuple(_way(session, found, membership, now_ms) for membership in named),
-    )
-
-
-def _stranger(rollout: Loaded, device: str) -> MembershipView:
-    """What a rollout is to a device that its selection does not name."""
-    return MembershipView(
-        rollout=rollout.id,
-        name=rollout.name,
-        slot=rollout.slot,
-        rollout_state=rollout.state,
-        part=False,
-        stage=None,
-        bucket=bucket(rollout.terms.salt, device),
-        state=None,
-        code=None,
-        exclusion=None,
-        seq=None,
-        why="its selection does not name this device",
+        online=_is_online(presence),
+        reported_ms=run(
+            connection, "SELECT reported_ms FROM device_updates WHERE device = ?", device
+        ).scalar(),
+        slots=tuple(SlotView(**row._mapping) for row in run(connection, _SLOTS, device)),
+        ways=tuple(one for one in found if one is not None)[:limit],
     )
 
 
 def _way(
-    session: Session, explained: DeviceExplanation, membership: MembershipView, now_ms: int
-) -> DeviceWay:
-    connection, device = session.connection(), explained.device
-    rollout = load(connection, number_of(membership.rollout))
-    stages = stages_of(connection, rollout.number)
-    needed = needs(connection, rollout)
+    session: Session, rollout: Loaded, device: str, presence: PresenceRow | None, now_ms: int, *, named: bool
+) -> DeviceWay | None:
+    """How far a device came with one rollout; None where that neither has it nor selects it, and was not named."""
+    connection = session.connection()
     found = candidates(connection, rollout.slot, device=device)
     candidate = found[0] if found else Candidate(device, "removed", {}, None, None)
     row = session.execute(_members(rollout.number).where(MemberRow.device == device)).one_or_none()
+    member = None if row is None else _member(*row)
+    if rollout.unreadable is not None:
+        return None if member is None else _unread(rollout, member, rollout.unreadable, candidate)
+    where = _place(rollout, candidate)
+    is_selected = bool(found) and selects(rollout.plan, candidate)
+    if member is None and not is_selected and not named:
+        return None
+    stages, needed = stages_of(connection, rollout.number), needs(connection, rollout)
     now = RolloutNow(
         rollout=rollout.id,
         facts=facts_of(connection, rollout, stages),
@@ -156,26 +156,61 @@ def _way(
         reason=rollout.reason,
         verdicts=tuple("" if stage.verdict is None else stage.verdict.text for stage in stages),
     )
-    presence = session.get(PresenceRow, device)
     steps = way(
         now,
         DeviceNow(
             candidate=candidate,
-            where=_place(rollout, candidate),
+            where=where,
             busy_with=_busy_with(session, device, rollout.slot, rollout.number),
-            online=explained.online,
+            online=_is_online(presence),
             since_ms=None if presence is None else presence.since_ms,
-            member=None if row is None else _member(*row),
+            member=member,
             is_published=_is_published(session, device),
         ),
         now_ms,
     )
     running = candidate.running
     return DeviceWay(
-        membership=membership,
+        membership=_membership(rollout, member, where, is_selected=is_selected),
         has_it=running is not None and running.sha256 == rollout.sha256,
         steps=steps,
     )
+
+
+def _unread(rollout: Loaded, member: MemberView, why: str, candidate: Candidate) -> DeviceWay:
+    """All that can be said of a device of a rollout whose plan this build does not read."""
+    running = candidate.running
+    step = WayStep(step="rollout", standing=StepState.STOPS, text=why, change="a new rollout")
+    return DeviceWay(
+        membership=_membership(
+            rollout, member, Place(member.device, member.bucket, member.stage - 1), is_selected=True
+        ),
+        has_it=running is not None and running.sha256 == rollout.sha256,
+        steps=(step,),
+    )
+
+
+def _membership(
+    rollout: Loaded, member: MemberView | None, where: Place, *, is_selected: bool
+) -> MembershipView:
+    outside = where if member is None and is_selected else None
+    return MembershipView(
+        rollout=rollout.id,
+        name=rollout.name,
+        slot=rollout.slot,
+        rollout_state=rollout.state,
+        part=member is not None,
+        stage=None if member is None else member.stage,
+        bucket=where.bucket if member is None else member.bucket,
+        state=None if member is None else member.state,
+        code=member.code if member is not None else None if outside is None else outside.detail,
+        exclusion=None if outside is None else outside.excluded,
+        seq=None if member is None else member.seq,
+    )
+
+
+def _is_online(presence: PresenceRow | None) -> bool:
+    return presence is not None and presence.state == "online"
 
 
 def _place(rollout: Loaded, candidate: Candidate) -> Place:
@@ -235,3 +270,11 @@ def _planned(found: PublishedRelease, where: Place, candidate: Candidate) -> Pla
         exclusion=where.excluded,
         why=why,
     )
+
+
+_SLOTS = "SELECT slot, sha256, counter, package, reported_ms FROM device_slots WHERE device = ? ORDER BY slot"
+_TOUCHING = (
+    "SELECT number FROM rollouts r WHERE r.state NOT IN ('cancelled', 'rolled-back') "
+    "OR EXISTS (SELECT 1 FROM rollout_members m WHERE m.rollout = r.number AND m.device = ?) "
+    "ORDER BY number DESC LIMIT ?"
+)

@@ -14,7 +14,7 @@ _TERMS = "a release whose terms people signed for such devices, or another devic
 
 REMEDIES: Mapping[UpdateCode, str] = {
     UpdateCode.BAD_ENVELOPE: _NEW_ASSIGNMENT,
-    UpdateCode.DIRECTOR_SIGNATURE: "this server's own key in the signed targets: fleet keys online, then sign",
+    UpdateCode.DIRECTOR_SIGNATURE: "this server's own key in the signed targets: fleet keys rotate --online FILE",
     UpdateCode.WRONG_DEVICE: "each machine with an identity of its own: fleet device invite, then enrol it anew",
     UpdateCode.WRONG_KEY: "the key that is known of this device: fleet device show, fleet device approve",
     UpdateCode.STALE_SEQUENCE: _NEW_ASSIGNMENT,
@@ -38,6 +38,7 @@ REMEDIES: Mapping[UpdateCode, str] = {
     UpdateCode.KNOWN_BAD: "a release with other content: this one failed there before",
     UpdateCode.SLOT_UNKNOWN: "a model of that name in the device's configuration",
     UpdateCode.LABELS: "a release that was signed to have other labels, or one with the labels that rules use",
+    UpdateCode.VALUE_NOT_PERMITTED: "values within the bounds that the release's signed terms give for each",
     UpdateCode.LICENCE: "a licence that the device's configuration accepts, or another release",
     UpdateCode.NO_SPACE: "free space on the device's disk, or a larger quota in its updates section",
     UpdateCode.NO_MEMORY: _TERMS,

@@ -10,32 +10,30 @@ from edge_runtime.clock import NS_PER_MS, Clock
 from fleet_server.devices.states import RecordAct
 from fleet_server.director.issuing import Director
 from fleet_server.rollouts import approving, views
+from fleet_server.rollouts.accepting import accepted, excuse
 from fleet_server.rollouts.approving import Approvals, Purpose
+from fleet_server.rollouts.creating import create
 from fleet_server.rollouts.decision import StageChange
 from fleet_server.rollouts.engine import Engine
-from fleet_server.rollouts.joining import add_members
-from fleet_server.rollouts.loaded import Loaded, is_revoked, load, number_of, stages_of
-from fleet_server.rollouts.planning import Planned, look_ahead
+from fleet_server.rollouts.loaded import Loaded, is_revoked, load, number_of, require_readable, stages_of
+from fleet_server.rollouts.plan_records import RolloutPlan
+from fleet_server.rollouts.planning import look_ahead
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
 from fleet_server.rollouts.records import (
     AssignmentView,
-    DeviceExplanation,
     PlanReport,
-    RolloutPlan,
     RolloutSummary,
     RolloutView,
     StepReport,
 )
-from fleet_server.rollouts.states import BAD, ReasonCode, RolloutState, StageState
+from fleet_server.rollouts.states import ReasonCode, RolloutState, StageState
 from fleet_server.rollouts.turns import change_stage, turn
 from fleet_server.storage import Store
-from fleet_server.storage.writing import ROLLOUT_LOCK, run, run_many, take_turn
+from fleet_server.storage.writing import ROLLOUT_LOCK, take_turn
 
 _KEYS_EVERY_MS = 60_000
 _BATCHES = 4
 """Batches that one step signs at most, so that a step ends in a few seconds whatever is due."""
-
-_BAD = ", ".join(f"'{state.value}'" for state in BAD)
 
 
 class RolloutService:
@@ -90,30 +88,41 @@ class RolloutService:
                     else RolloutProblemCode.NOBODY_ELIGIBLE
                 )
                 raise RolloutProblem(code, "; ".join(planned.report.refusals))
-            number = self._write(session, by, plan, planned, now_ms)
+            number = create(session, self._audit, by, planned, now_ms)
             return views.view(session.connection(), load(session.connection(), number), now_ms)
 
-    def approve(self, by: str, rollout: str, note: str = "") -> RolloutView:
+    def approve(
+        self, by: str, rollout: str, note: str = "", *, accept: bool = False, digest: str | None = None
+    ) -> RolloutView:
         """Agree to what it waits for: its start, its going on after a pause, or its rollback.
 
+        Args:
+            by: operator.
+            rollout: id.
+            note: for the audit.
+            accept: of a paused one: that its open stages may be let pass as they are, too.
+            digest: of what was looked at, as its status has it; None does not compare.
+
         Raises:
-            RolloutProblem: it waits for nothing, or another person has to.
+            RolloutProblem: it waits for nothing, another person has to, or it has changed since.
         """
         with self._acting() as session:
             found = self._load(session, rollout)
             connection, now_ms = session.connection(), self._now()
-            purpose = approving.needs(connection, found)
-            if purpose is None:
+            purpose = approving.purpose_of(found, accept=accept)
+            if purpose is None or approving.is_given(connection, found, purpose):
                 raise RolloutProblem(
                     RolloutProblemCode.WRONG_STATE,
                     f"{found.id} is {found.state.value} and waits for no approval",
                 )
             approving.require_other(connection, found, purpose, by, self._approvals)
-            approving.write(connection, found, purpose, by=by, note=note, now_ms=now_ms)
+            approving.require_seen(connection, found, purpose, digest)
+            agreed = approving.write(connection, found, purpose, by=by, note=note, now_ms=now_ms)
             if purpose is Purpose.START:
                 self._turn(session, found, RolloutState.READY, by, "approved", now_ms)
             else:
-                self._audit(session, by, f"rollout.approve-{purpose.value}", found.id, {"note": note[:300]})
+                told = {"note": note[:300]} if agreed is None else {"note": note[:300], "digest": agreed}
+                self._audit(session, by, f"rollout.approve-{purpose.value}", found.id, told)
             return self._view(session, found)
 
     def start(self, by: str, rollout: str) -> RolloutView:
@@ -130,6 +139,7 @@ class RolloutService:
                     f"{found.id} waits for another person: fleet rollout approve",
                 )
             _require_state(found, RolloutState.READY)
+            require_readable(found)
             self._turn(session, found, RolloutState.RUNNING, by, "started", self._now())
             return self._view(session, found)
 
@@ -150,7 +160,7 @@ class RolloutService:
             accept: let the open stages pass as they are.
 
         Raises:
-            RolloutProblem: it is not paused, or another person has not agreed to its going on.
+            RolloutProblem: it is not paused, or another person has not agreed to exactly this.
         """
         with self._acting() as session:
             found = self._load(session, rollout)
@@ -160,15 +170,16 @@ class RolloutService:
                 raise RolloutProblem(
                     RolloutProblemCode.RELEASE_REVOKED, f"the release of {found.id} was revoked: halt it"
                 )
-            approving.require_word(connection, found, Purpose.CONTINUE, by, self._approvals)
-            excused = run(connection, _EXCUSE, found.number).rowcount
-            for number, stage in enumerate(stages_of(connection, found.number)):
-                if not stage.state.is_open or (stage.state is StageState.PASSED):
-                    continue
+            require_readable(found)
+            purpose = Purpose.ACCEPT if accept else Purpose.CONTINUE
+            approving.require_word(connection, found, purpose, by, self._approvals)
+            what = accepted(connection, found)
+            stages, excused = stages_of(connection, found.number), excuse(connection, found)
+            for number, _ in what.stages:
                 state = StageState.PASSED if accept else StageState.OPEN
-                change = StageChange(number, state, stage.opened_ms, now_ms, None, None)
+                change = StageChange(number, state, stages[number].opened_ms, now_ms, None, None)
                 change_stage(session, self._audit, found, change, by=by, now_ms=now_ms)
-            detail: dict[str, object] = {"excused": excused, "accepted": accept}
+            detail: dict[str, object] = {"excused": excused, "accepted": accept, "digest": what.digest}
             self._turn(session, found, RolloutState.RUNNING, by, "resumed", now_ms, detail)
             return self._view(session, found)
 
@@ -224,15 +235,6 @@ class RolloutService:
         with self._store.read() as session:
             older = None if before is None else number_of(before)
             return views.summaries(session.connection(), state, limit, older)
-
-    def explain(self, device: str) -> DeviceExplanation:
-        """Why a device has, or has not, what rollouts have for it.
-
-        Raises:
-            RolloutProblem: there is no such device.
-        """
-        with self._store.read() as session:
-            return views.explanation(session.connection(), device, self._now())
 
     def history(self, device: str, limit: int = 50) -> Sequence[AssignmentView]:
         """What a device was asked, and what it answered; the newest first.
@@ -308,48 +310,6 @@ class RolloutService:
             detail=detail,
         )
 
-    def _write(self, session: Session, by: str, plan: RolloutPlan, planned: Planned, now_ms: int) -> int:
-        connection, release = session.connection(), planned.release
-        number = int(
-            run(
-                connection,
-                _NEW,
-                plan.name,
-                plan.slot,
-                plan.release,
-                plan.counter,
-                release.target,
-                release.length,
-                release.sha256,
-                release.terms.canonical_bytes().decode(),
-                plan.canonical_text(),
-                RolloutState.AWAITING_APPROVAL.value,
-                ReasonCode.ASKED.value,
-                f"made by {by}",
-                by,
-                now_ms,
-                now_ms,
-            ).scalar_one()
-        )
-        run_many(
-            connection,
-            _NEW_STAGE,
-            [(number, stage, StageState.PENDING.value) for stage in range(len(plan.stages))],
-        )
-        add_members(connection, number, plan, planned.places, now_ms, live=True)
-        report = planned.report
-        detail = {
-            "name": plan.name,
-            "slot": plan.slot,
-            "release": f"{plan.release} {plan.counter}",
-            "sha256": release.sha256,
-            "devices": report.eligible,
-            "stages": [stage.devices for stage in report.stages],
-            "excluded": {reason.value: count for reason, count in report.excluded.items()},
-        }
-        self._audit(session, by, "rollout.create", f"r{number}", detail)
-        return number
-
     @contextmanager
     def _acting(self) -> Iterator[Session]:
         with self._store.write() as session:
@@ -372,12 +332,3 @@ def _require_state(rollout: Loaded, state: RolloutState) -> None:
         raise RolloutProblem(
             RolloutProblemCode.WRONG_STATE, f"{rollout.id} is {rollout.state.value}, and not {state.value}"
         )
-
-
-_NEW = (
-    "INSERT INTO rollouts (name, slot, release, counter, target, length, sha256, terms, plan, state, "
-    "reason_code, reason, author, created_ms, changed_ms, spent_approval, touched_ms, looked_ms) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0) RETURNING number"
-)
-_NEW_STAGE = "INSERT INTO rollout_stages (rollout, stage, state) VALUES (?, ?, ?)"
-_EXCUSE = f"UPDATE rollout_members SET excused = TRUE WHERE rollout = ? AND NOT excused AND state IN ({_BAD})"  # noqa: S608

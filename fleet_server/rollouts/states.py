@@ -9,7 +9,6 @@ class RolloutState(str, Enum):
     """Where a rollout is.
 
     Attributes:
-        DRAFT: written down; it reserves no device yet.
         AWAITING_APPROVAL: its devices are chosen and reserved, and another person has to agree.
         READY: agreed; it waits for `start` or for its time.
         RUNNING: devices are offered the release, stage by stage.
@@ -20,7 +19,6 @@ class RolloutState(str, Enum):
         ROLLED_BACK, CANCELLED: it has ended.
     """
 
-    DRAFT = "draft"
     AWAITING_APPROVAL = "awaiting-approval"
     READY = "ready"
     RUNNING = "running"
@@ -43,7 +41,6 @@ class RolloutState(str, Enum):
 
 _OVER = frozenset({RolloutState.COMPLETED, RolloutState.ROLLED_BACK, RolloutState.CANCELLED})
 _WAYS: dict[RolloutState, frozenset[RolloutState]] = {
-    RolloutState.DRAFT: frozenset({RolloutState.AWAITING_APPROVAL, RolloutState.CANCELLED}),
     RolloutState.AWAITING_APPROVAL: frozenset({RolloutState.READY, RolloutState.CANCELLED}),
     RolloutState.READY: frozenset({RolloutState.RUNNING, RolloutState.CANCELLED}),
     RolloutState.RUNNING: frozenset(
@@ -159,6 +156,7 @@ class ReasonCode(str, Enum):
     STAGE_INCONCLUSIVE = "stage-inconclusive"
     REOPENED = "reopened"
     RELEASE_REVOKED = "release-revoked"
+    UNREADABLE = "unreadable"
     SCHEDULED = "scheduled"
     DONE = "done"
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.release import ReleaseTerms
 from fleet_server.rollouts.loaded import Loaded, LoadedStage
-from fleet_server.rollouts.records import Deadlines
+from fleet_server.rollouts.plan_records import MemberDeadlines
 from fleet_server.rollouts.states import WORKING, MemberState, RolloutState
 from fleet_server.storage.writing import run
 
@@ -75,7 +75,7 @@ def sweep_out(connection: Connection, rollout: int, sweep: Sweep, now_ms: int) -
     return run(connection, update, now_ms, rollout, *sweep.values).rowcount
 
 
-def allowed_s(state: MemberState, deadlines: Deadlines, terms: ReleaseTerms) -> int:
+def allowed_s(state: MemberState, deadlines: MemberDeadlines, terms: ReleaseTerms) -> int:
     """For how long a device may stay in a state, in seconds.
 
     A plan that allows less than what people signed for the release would call good devices stuck.

@@ -7,7 +7,9 @@ reached, were superseded, withdrawn or decommissioned, and bad ones that a perso
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fleet_server.rollouts.records import StageRules, StageVerdict, Verdict
+from fleet_server.rollouts.in_words import many, span
+from fleet_server.rollouts.plan_records import StageRules
+from fleet_server.rollouts.records import StageVerdict, Verdict
 from fleet_server.rollouts.states import APART, BAD, MemberState
 from fleet_server.rollouts.strength import upper_bound
 
@@ -71,8 +73,8 @@ def judge(rules: StageRules, counts: StageCounts, *, soaked_ms: int | None, wait
     if holds(rules, counts):
         if soaked_ms is not None and soaked_ms >= rules.soak_s * 1000:
             return _verdict(Verdict.PASS, counts, f"{_numbers(counts)}; {_shows(counts)}")
-        left_s = rules.soak_s - (soaked_ms or 0) // 1000
-        return _verdict(Verdict.WAIT, counts, f"{_numbers(counts)}; it has to stay so for {left_s} s more")
+        left = span(rules.soak_s * 1000 - (soaked_ms or 0))
+        return _verdict(Verdict.WAIT, counts, f"{_numbers(counts)}; it has to stay so for {left} more")
     lacks = _lacks(rules, counts)
     if waited_ms >= rules.max_wait_s * 1000:
         return _verdict(Verdict.INCONCLUSIVE, counts, f"{_numbers(counts)} after the wait; {lacks}")
@@ -105,11 +107,13 @@ def _shows(counts: StageCounts) -> str:
 
 def _why_failed(rules: StageRules, counts: StageCounts) -> str:
     if rules.max_bad is not None and counts.bad >= rules.max_bad:
-        return f"{_numbers(counts)}; {rules.max_bad} fail the stage"
+        return (
+            f"{_numbers(counts)}; {'one fails' if rules.max_bad == 1 else f'{rules.max_bad} fail'} the stage"
+        )
     return f"{_numbers(counts)}; more than {rules.max_bad_share:.2%} fail the stage"
 
 
 def _lacks(rules: StageRules, counts: StageCounts) -> str:
     if counts.judged < rules.min_devices:
-        return f"{rules.min_devices} verdicts are needed"
+        return f"{many(rules.min_devices, 'verdict')} {'is' if rules.min_devices == 1 else 'are'} needed"
     return f"a verdict is needed of {rules.min_share:.0%} of those that can be reached"

@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from sqlalchemy.engine import Connection
 
-from edge_runtime.protocol.release import bucket
 from edge_runtime.protocol.update import LeftAs, UpdateAction
 from fleet_server.rollouts import approving
+from fleet_server.rollouts.accepting import accepted
 from fleet_server.rollouts.approving import Purpose
 from fleet_server.rollouts.decision import opens_at
+from fleet_server.rollouts.in_words import span
 from fleet_server.rollouts.loaded import (
     INSTALL,
     ROLLBACK,
@@ -22,43 +23,38 @@ from fleet_server.rollouts.loaded import (
     stage_counts,
     stages_of,
 )
-from fleet_server.rollouts.membership import Place, place
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
 from fleet_server.rollouts.records import (
     ApprovalView,
     AssignmentView,
-    DeviceExplanation,
-    MembershipView,
+    GoingOn,
     RolloutSummary,
     RolloutView,
-    SlotView,
     StageVerdict,
     StageView,
     Verdict,
 )
-from fleet_server.rollouts.roster import candidates
-from fleet_server.rollouts.sentences import of_member, of_stranger
 from fleet_server.rollouts.states import MemberState, RolloutState, StageState
 from fleet_server.rollouts.verdict import StageCounts, judge
-from fleet_server.rollouts.windows import open_ms
 from fleet_server.storage.writing import run
-
-_MOST_EXPLAINED = 50
 
 
 def view(connection: Connection, rollout: Loaded, now_ms: int) -> RolloutView:
     """One rollout with its stages."""
     stages, counts = stages_of(connection, rollout.number), counts_of(connection, rollout.number)
-    waits = approving.needs(connection, rollout)
+    waits, readable = approving.needs(connection, rollout), rollout.unreadable is None
     return RolloutView(
         **_summary_fields(rollout, stages),
-        plan=rollout.plan,
+        plan=rollout.plan if readable else None,
         sha256=rollout.sha256,
         started_ms=rollout.started_ms,
         ended_ms=rollout.ended_ms,
         needs=None if waits is None else _purpose(waits.value),
+        going_on=_going_on(connection, rollout),
         approvals=tuple(
-            ApprovalView(purpose=_purpose(row.purpose), by=row.by, at_ms=row.at_ms, note=row.note)
+            ApprovalView(
+                purpose=_purpose(row.purpose), by=row.by, at_ms=row.at_ms, note=row.note, digest=row.digest
+            )
             for row in run(connection, _APPROVALS, rollout.number)
         ),
         devices=sum(count.devices for count in counts),
@@ -69,8 +65,18 @@ def view(connection: Connection, rollout: Loaded, now_ms: int) -> RolloutView:
         stages_view=tuple(
             _stage_view(rollout, stages, number, count, now_ms)
             for number, count in enumerate(stage_counts(counts, len(stages)))
-        ),
+        )
+        if readable
+        else (),
     )
+
+
+def _going_on(connection: Connection, rollout: Loaded) -> GoingOn | None:
+    if rollout.state is not RolloutState.PAUSED:
+        return None
+    found = accepted(connection, rollout)
+    stages = tuple(number + 1 for number, _ in found.stages)
+    return GoingOn(digest=found.digest, bad=len(found.bad), stages=stages)
 
 
 def summaries(
@@ -93,84 +99,8 @@ def history(connection: Connection, device: str, limit: int) -> list[AssignmentV
     Raises:
         RolloutProblem: there is no such device.
     """
-    _require_device(connection, device)
+    require_device(connection, device)
     return [_assignment(row) for row in run(connection, _HISTORY, device, limit)]
-
-
-def explanation(connection: Connection, device: str, now_ms: int) -> DeviceExplanation:
-    """What every rollout that has a say has to do with a device.
-
-    Raises:
-        RolloutProblem: there is no such device.
-    """
-    _require_device(connection, device)
-    said = run(connection, "SELECT reported_ms FROM device_updates WHERE device = ?", device).scalar()
-    online = run(connection, "SELECT state FROM presence WHERE device = ?", device).scalar() == "online"
-    numbers = [row.number for row in run(connection, _TOUCHING, device, _MOST_EXPLAINED)]
-    found = [
-        _membership(connection, load(connection, number), device, online=online, now_ms=now_ms)
-        for number in numbers
-    ]
-    return DeviceExplanation(
-        device=device,
-        slots=tuple(SlotView(**row._mapping) for row in run(connection, _SLOTS, device)),
-        online=online,
-        reported_ms=said,
-        rollouts=tuple(one for one in found if one is not None),
-    )
-
-
-def _membership(
-    connection: Connection,
-    rollout: Loaded,
-    device: str,
-    *,
-    online: bool,
-    now_ms: int,
-) -> MembershipView | None:
-    row = run(connection, _MEMBER, rollout.number, device).one_or_none()
-    stages = stages_of(connection, rollout.number)
-    if row is not None:
-        state = MemberState(row.state)
-        return MembershipView(
-            **_same(rollout),
-            part=True,
-            stage=row.stage + 1,
-            bucket=row.bucket,
-            state=state,
-            code=row.code,
-            exclusion=None,
-            seq=row.seq,
-            why=of_member(rollout, stages, row.stage, state, row.code, online=online, now_ms=now_ms),
-        )
-    placed = _placed(connection, rollout, device)
-    if placed is None:
-        return None
-    return MembershipView(
-        **_same(rollout),
-        part=False,
-        stage=None,
-        bucket=bucket(rollout.terms.salt, device),
-        state=None,
-        code=placed.detail,
-        exclusion=placed.excluded,
-        seq=None,
-        why=of_stranger(rollout, placed),
-    )
-
-
-def _placed(connection: Connection, rollout: Loaded, device: str) -> Place | None:
-    fleet = candidates(connection, rollout.slot, device=device)
-    return next(iter(place(rollout.plan, rollout.terms, rollout.sha256, fleet)), None)
-
-
-def _same(rollout: Loaded) -> dict[str, Any]:
-    return {
-        "rollout": rollout.id,
-        "name": rollout.name,
-        "slot": rollout.slot,
-        "rollout_state": rollout.state,
-    }
 
 
 def _summary_fields(rollout: Loaded, stages: Sequence[LoadedStage]) -> dict[str, Any]:
@@ -218,7 +148,7 @@ def _verdict(
     if stage.state not in (StageState.OPEN, StageState.SOAKING):
         return stage.verdict
     soaking = None if stage.soaking_ms is None else max(0, now_ms - stage.soaking_ms)
-    waited = open_ms(rollout.plan.windows, stage.waiting_ms or now_ms, now_ms)
+    waited = rollout.plan.calendar.open_ms(stage.waiting_ms or now_ms, now_ms)
     return judge(rollout.plan.stages[number].rules, counts, soaked_ms=soaking, waited_ms=waited)
 
 
@@ -240,7 +170,7 @@ def _waits(
     opens = opens_at(rollout.terms, rollout.plan, number, now_ms)
     if opens is None:
         return "people signed for no opening as wide as this"
-    return f"its time, in {(opens - now_ms) // 1000} s" if opens > now_ms else ""
+    return f"its time, in {span(opens - now_ms)}" if opens > now_ms else ""
 
 
 def _by_state(counts: Sequence[Count], action: str) -> dict[MemberState, int]:
@@ -272,16 +202,21 @@ def _assignment(row: Any) -> AssignmentView:
     )
 
 
-def _require_device(connection: Connection, device: str) -> None:
+def require_device(connection: Connection, device: str) -> None:
+    """Have a device be there.
+
+    Raises:
+        RolloutProblem: there is none of this id.
+    """
     if run(connection, "SELECT 1 FROM devices WHERE id = ?", device).first() is None:
         raise RolloutProblem(RolloutProblemCode.DEVICE_UNKNOWN, f"there is no device {device[:63]}")
 
 
-def _purpose(value: str) -> Literal["start", "continue", "rollback"]:
+def _purpose(value: str) -> Literal["start", "continue", "accept", "rollback"]:
     return Purpose(value).value
 
 
-_APPROVALS = 'SELECT purpose, "by", at_ms, note FROM rollout_approvals WHERE rollout = ? ORDER BY id'
+_APPROVALS = 'SELECT purpose, "by", at_ms, note, digest FROM rollout_approvals WHERE rollout = ? ORDER BY id'
 _LEFT = (
     "SELECT CASE WHEN state = 'healthy' THEN 'took-it-after-all' ELSE code END AS code, count(*) AS devices "
     "FROM rollout_members WHERE rollout = ? AND action = 'hold' AND (state = 'healthy' OR code <> 'held') "
@@ -291,14 +226,7 @@ _CODES = (
     "SELECT COALESCE(code, 'none') AS code, count(*) AS devices FROM rollout_members WHERE rollout = ? "
     "AND state IN ('reverted', 'refused', 'stuck') GROUP BY COALESCE(code, 'none')"
 )
-_MEMBER = "SELECT stage, bucket, state, code, seq FROM rollout_members WHERE rollout = ? AND device = ?"
 _HISTORY = (
     "SELECT seq, slot, action, rollout, stage, target, sha256, state, code, said, left_as, decided_ms, "
     "issued_ms, changed_ms, live FROM assignments WHERE device = ? ORDER BY seq DESC LIMIT ?"
-)
-_SLOTS = "SELECT slot, sha256, counter, package, reported_ms FROM device_slots WHERE device = ? ORDER BY slot"
-_TOUCHING = (
-    "SELECT number FROM rollouts r WHERE r.state NOT IN ('cancelled', 'rolled-back') "
-    "OR EXISTS (SELECT 1 FROM rollout_members m WHERE m.rollout = r.number AND m.device = ?) "
-    "ORDER BY number DESC LIMIT ?"
 )

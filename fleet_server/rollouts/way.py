@@ -11,12 +11,11 @@ from itertools import chain
 from edge_runtime.protocol.release import BUCKETS, Fit, VersionBounds
 from edge_runtime.protocol.update import DeviceFacts, UpdateAction, UpdateCode
 from fleet_server.rollouts.decision import RolloutFacts, opens_at
-from fleet_server.rollouts.member_records import MemberView, Standing, WayStep
+from fleet_server.rollouts.in_words import instant
+from fleet_server.rollouts.member_records import MemberView, StepState, WayStep
 from fleet_server.rollouts.membership import Candidate, Place
 from fleet_server.rollouts.remedies import EXCLUSIONS, REMEDIES, remedy
 from fleet_server.rollouts.states import BAD, WORKING, Exclusion, MemberState, RolloutState, StageState
-from fleet_server.rollouts.when import instant
-from fleet_server.rollouts.windows import is_open, next_opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def way(rollout: RolloutNow, device: DeviceNow, now_ms: int) -> tuple[WayStep, .
     found: list[WayStep] = []
     for step in chain(before(rollout, device), _after(rollout, device, now_ms)):
         found.append(step)
-        if step.standing is not Standing.MET:
+        if step.standing is not StepState.MET:
             break
     return tuple(found)
 
@@ -134,9 +133,9 @@ def _after(rollout: RolloutNow, device: DeviceNow, now_ms: int) -> Iterator[WayS
         yield _stage_step(rollout, member.stage - 1, now_ms)
         if not device.online:
             yield _wait("there", f"{_away(device)}; only a device that is there is asked", "its connection")
-        windows = rollout.facts.plan.windows
-        if not is_open(windows, now_ms):
-            yield _wait("window", f"the next window begins at {instant(next_opening(windows, now_ms))}", "")
+        calendar = rollout.facts.plan.calendar
+        if not calendar.is_open(now_ms):
+            yield _wait("window", f"the next window begins at {instant(calendar.opens_ms(now_ms))}", "")
         yield _wait("turn", "its turn has not come: so many are asked at a time", _pace(rollout))
     yield _met("asked", f"it was asked to {_ASKED[member.action]}{_of(member)}")
     if member.state is MemberState.ASSIGNED:
@@ -287,12 +286,12 @@ _FITS: dict[UpdateCode, Callable[[Fit, DeviceFacts], tuple[str, str]]] = {
 
 
 def _met(step: str, text: str) -> WayStep:
-    return WayStep(step=step, standing=Standing.MET, text=text)
+    return WayStep(step=step, standing=StepState.MET, text=text)
 
 
 def _wait(step: str, text: str, change: str) -> WayStep:
-    return WayStep(step=step, standing=Standing.WAITS, text=text, change=change)
+    return WayStep(step=step, standing=StepState.WAITS, text=text, change=change)
 
 
 def _stop(step: str, text: str, change: str) -> WayStep:
-    return WayStep(step=step, standing=Standing.STOPS, text=text, change=change)
+    return WayStep(step=step, standing=StepState.STOPS, text=text, change=change)

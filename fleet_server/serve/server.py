@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.guard.notify import ServiceManager
 from fleet_server.authority import (
     CertificateAuthority,
     CertificateFiles,
@@ -31,8 +32,10 @@ from fleet_server.serve.children import Child
 from fleet_server.serve.composition import Application, broker_address, build
 from fleet_server.serve.keeping import keep_fresh, step_rollouts
 from fleet_server.serve.logs import configure_logging
+from fleet_server.serve.machine_numbers import machine_gauges
 from fleet_server.serve.parts import ServerBroker, broker_of, broker_probe, ingest_children, ingest_probe
 from fleet_server.serve.running import RunningServer, ServeLock
+from fleet_server.serve.watched import keep_fed, service_manager
 from fleet_server.serve.web import WebServer, bind, tls_context
 from fleet_server.settings import BROKER_VARIABLE, DATABASE_VARIABLE, LISTEN_VARIABLE, ServerSettings
 from fleet_server.storage import Store
@@ -64,6 +67,7 @@ def serve(directory: Path, *, database: str | None, broker: str | None, listen: 
     Raises:
         EdgeRuntimeError: settings cannot be used, or a part does not start.
     """
+    manager = service_manager(os.environ)
     given = {DATABASE_VARIABLE: database, BROKER_VARIABLE: broker, LISTEN_VARIABLE: listen}
     environment = {**os.environ, **{name: value for name, value in given.items() if value is not None}}
     settings = ServerSettings.load(directory, environment)
@@ -71,13 +75,19 @@ def serve(directory: Path, *, database: str | None, broker: str | None, listen: 
     clock = SystemClock()
     configure_logging(clock)
     with ServeLock(settings.paths) as lock:
-        return asyncio.run(_Server(settings, environment, clock, lock).run())
+        return asyncio.run(_Server(settings, environment, clock, lock, manager).run())
 
 
 class _Server:
     def __init__(
-        self, settings: ServerSettings, environment: dict[str, str], clock: Clock, lock: ServeLock
+        self,
+        settings: ServerSettings,
+        environment: dict[str, str],
+        clock: Clock,
+        lock: ServeLock,
+        manager: ServiceManager,
     ) -> None:
+        self._manager = manager
         self._settings, self._environment, self._clock, self._lock = settings, environment, clock, lock
         self._stopping = asyncio.Event()
         self._children: list[Child] = []
@@ -103,6 +113,7 @@ class _Server:
             clock=self._clock,
         )
         application.services.metrics.observe(bound.numbers)
+        application.services.metrics.observe(lambda: machine_gauges(self._settings.paths))
         context = tls_context(self._settings)
         web = WebServer(application.app, context, bound)
         follower = self._follower(application, broker)
@@ -120,10 +131,12 @@ class _Server:
                 renewing = self._spawn(self._renew(authority, context, broker, application.store))
                 keeping = self._spawn(keep_fresh(application.services.releases))
                 stepping = self._spawn(step_rollouts(application.services.rollouts))
+                feeding = self._spawn(keep_fed(self._manager))
                 await self._until_stopped(serving)
                 renewing.cancel()
                 keeping.cancel()
                 stepping.cancel()
+                feeding.cancel()
         finally:
             await self._end(web, follower, application)
         return 0
@@ -163,6 +176,7 @@ class _Server:
         sys.stdout.write(f"ready https://{shown}:{port} broker {broker}\n")
         sys.stdout.flush()
         _log.info("ready port=%d broker=%s pid=%d", port, broker, os.getpid())
+        self._manager.ready(f"devices reach https://{shown}:{port}, broker {broker}")
 
     async def _until_stopped(self, serving: asyncio.Task[None]) -> None:
         stopping = asyncio.create_task(self._stopping.wait())
@@ -235,6 +249,7 @@ class _Server:
 
     async def _end(self, web: WebServer, follower: BrokerFollower, application: Application) -> None:
         """In reverse: no new requests, ingest finishes its batch and its receipts, then the broker goes."""
+        self._manager.stopping()
         self._stopping.set()
         web.stop()
         await asyncio.gather(*(child.stop() for child in self._children))

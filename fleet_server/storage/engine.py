@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 
 from edge_runtime.errors import ConfigError
+from fleet_server.storage.writing import on_driver
 
 BUSY_TIMEOUT_MS = 10_000
 _POSTGRES = {
@@ -121,4 +122,4 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     read_only = connection.get_execution_options().get(_READ_ONLY, False)
-    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+    on_driver(connection, "BEGIN" if read_only else "BEGIN IMMEDIATE")

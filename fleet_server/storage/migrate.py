@@ -51,7 +51,7 @@ def upgrade(store: Store) -> None:
             found = MigrationContext.configure(connection).get_current_revision()
             if found == scripts.get_current_head():
                 return
-            _require_known(scripts, found)
+            _require_known(found)
             upgrade_to(connection, "head")
     except SQLAlchemyError as error:
         raise StoreUnavailable(f"the database cannot be used: {reason(error)}") from None
@@ -60,6 +60,11 @@ def upgrade(store: Store) -> None:
 def upgrade_to(connection: Connection, revision: str) -> None:
     """Run the revisions up to one of them, in the connection's transaction."""
     command.upgrade(_config(connection), revision)
+
+
+def revisions() -> tuple[str, ...]:
+    """Revisions of the schema that this release knows, the newest first."""
+    return tuple(script.revision for script in _scripts().walk_revisions())
 
 
 def differences(connection: Connection) -> list[object]:
@@ -86,9 +91,8 @@ def _scripts() -> ScriptDirectory:
     return ScriptDirectory(str(_SCRIPTS))
 
 
-def _require_known(scripts: ScriptDirectory, found: str | None) -> None:
-    known = {script.revision for script in scripts.walk_revisions()}
-    if found is not None and found not in known:
+def _require_known(found: str | None) -> None:
+    if found is not None and found not in revisions():
         raise SchemaTooNew(
             f"the database has schema {found}, made by a newer release: install that one, or restore a backup"
         )

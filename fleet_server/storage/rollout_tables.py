@@ -135,6 +135,7 @@ class AssignmentRow(Base):
         due_ms: when it must be signed, or signed anew.
         settled_ms: when its terminal report last arrived: the device is told so.
         key_sha256, nonce: what the signature covers of the device.
+        director: id of the key that signed.
     """
 
     __tablename__ = "assignments"
@@ -166,6 +167,7 @@ class AssignmentRow(Base):
     key_sha256: Mapped[str | None] = mapped_column(String(64))
     nonce: Mapped[str | None] = mapped_column(String(32))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
+    director: Mapped[str | None] = mapped_column(String(64))
 
     __table_args__ = (
         Index("uq_assignments_decision", "rollout", "device", "action", "round", unique=True),
@@ -175,7 +177,11 @@ class AssignmentRow(Base):
 
 
 class ApprovalRow(Base):
-    """A person's word that a rollout may start, go on, or roll back."""
+    """A person's word that a rollout may start, go on, or roll back.
+
+    Attributes:
+        digest: of what going on accepts (`rollouts.accepting`); None for a start or a rollback.
+    """
 
     __tablename__ = "rollout_approvals"
 
@@ -185,6 +191,7 @@ class ApprovalRow(Base):
     by: Mapped[str] = mapped_column(String(64))
     at_ms: Mapped[int] = mapped_column(BigInteger)
     note: Mapped[str] = mapped_column(String(300), default="")
+    digest: Mapped[str | None] = mapped_column(String(64))
 
 
 class DeviceUpdateRow(Base):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from edge_runtime.clock import Clock
 from edge_runtime.protocol.release import Bundle, ReleaseTerms
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.download import Downloader, DownloadRules, NoBudget, Origin, Progress
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.process.ports import Values
 from edge_runtime.updates.store import ReleaseStore
 from edge_runtime.updates.store.slots import Slots, SlotState
 from edge_runtime.updates.wants import Want
@@ -136,6 +136,11 @@ class VirtualStore:
     def revert(self, slot: str) -> SlotState:
         """Back to the last good one."""
         return self._change(slot, self._slots.of(slot).reverted())
+
+    def give_up(self, slot: str, sha256: str) -> SlotState:
+        """Back from what was accepted."""
+        state = self._slots.of(slot)
+        return self._change(slot, state.given_up() if state.active == sha256 else state)
 
     def prune(self, keep: Collection[str] = ()) -> None:
         """Nothing is short here."""

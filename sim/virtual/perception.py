@@ -10,10 +10,11 @@ from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.protocol.release import TrackerRule
+from edge_runtime.protocol.release_values import Values
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import UpdateCode
-from edge_runtime.updates.machine.observed import Candidate, InUse, Loading, Shadowed, SlotView
+from edge_runtime.updates.machine.observed import Candidate, InUse, Shadowed, SlotView
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.process.ports import Values
 from sim.virtual.character import Character, Fault
 
 _CRASH_S = 1.0
@@ -176,12 +177,15 @@ class VirtualPerception:
             return None
         now = self._clock.monotonic_ns()
         if now - beside.since_ns < self._character.load_s * NS_PER_S:
-            return Candidate(beside.release, Loading.LOADING)
+            return Candidate(beside.release, CandidateState.LOADING)
         if not beside.behaviour.opens:
             return Candidate(
-                beside.release, Loading.FAILED, UpdateCode.GOLDEN_VECTORS, "its golden vectors do not hold"
+                beside.release,
+                CandidateState.FAILED,
+                UpdateCode.GOLDEN_VECTORS,
+                "its golden vectors do not hold",
             )
-        return Candidate(beside.release, Loading.LOADED, shadow=self._shadowed(beside, now))
+        return Candidate(beside.release, CandidateState.LOADED, shadow=self._shadowed(beside, now))
 
     def _shadowed(self, beside: _Beside, now: int) -> Shadowed:
         shown_ns = beside.shown_ns + (0 if beside.shown_since_ns is None else now - beside.shown_since_ns)

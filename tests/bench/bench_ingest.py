@@ -13,6 +13,7 @@ bodies as long as ours (docs/decisions/0203).
 
 import argparse
 import contextlib
+import gc
 import os
 import sqlite3
 import statistics
@@ -222,6 +223,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 100)  # as the process of ingest
     rows = []
     rigs = [DeviceRig(name) for name in DEVICES]
     with tempfile.TemporaryDirectory(prefix="bench-ingest-") as made:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from edge_runtime.protocol.envelope import seal
 from edge_runtime.protocol.update import ASSIGNMENT_TYPE
-from fleet_server.rollouts.records import Pacing
+from fleet_server.rollouts.plan_records import Pacing
 from fleet_server.rollouts.states import RolloutState
 from fleet_server.storage import open_store, upgrade
 from tests.rigs.rollout_fleet import PaperFleet, stage

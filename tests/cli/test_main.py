@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -237,6 +238,27 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert process.stderr.read() == ""
     assert process.wait(60) in (0, 1)
     process.stderr.close()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["config", "schema"]])
+def test_an_output_that_takes_nothing_is_said_and_leaves_with_one(
+    arguments: list[str], unbuffered: str
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "edge_runtime.cli.main", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: standard output cannot be written: No space left on device; what was to be shown is lost\n"
+    )
 
 
 def test_an_interrupt_from_the_keyboard_is_silent() -> None:

@@ -11,6 +11,7 @@ from edge_runtime.config.node import ModelConfig
 from edge_runtime.engines.quota import DEFAULT_QUOTA_BYTES
 from edge_runtime.engines.wanted import EngineOptions
 from edge_runtime.node.engines import tensorrt_options
+from edge_runtime.perception.backends.tensorrt import PluginLibrary
 
 
 def test_what_holds_where_a_file_is_silent_is_what_the_rooms_take_by_themselves() -> None:
@@ -52,3 +53,21 @@ def test_a_run_with_engines_has_something_to_keep(tmp_path: Path, providers: str
     config = load_config(path).config
     assert config.keeps_state is keeps
     assert not config.is_device
+
+
+def test_plugin_libraries_are_named_by_path_and_digest() -> None:
+    library = {"path": "/opt/libspecial.so", "sha256": "0" * 64}
+    asked = TensorRtConfig.model_validate({"plugins": [library]})
+    options = tensorrt_options(ModelConfig(package="p", tensorrt=asked))
+    assert options.engine.plugins == (PluginLibrary(Path("/opt/libspecial.so"), "0" * 64),)
+    for wrong, why in (
+        ([{**library, "path": "libspecial.so"}], "begins with /"),
+        ([{**library, "sha256": "0" * 63}], "64 lower-case hexadecimal"),
+        ([{"path": library["path"]}], "sha256"),
+        (
+            [library, {**library, "path": "/usr/libspecial.so"}],
+            "two plugin libraries are called libspecial.so",
+        ),
+    ):
+        with pytest.raises(ValidationError, match=why):
+            TensorRtConfig.model_validate({"plugins": wrong})

@@ -44,7 +44,7 @@ updates:
     assert config.updates is not None
     assert config.updates.windows == (WindowConfig(days=("sat", "sun"), start=time(22), end=time(4)),)
     rules = rules_of(config.updates, "cam-07")
-    assert str(rules.windows.zone) == "Europe/Zurich"
+    assert [str(window.zone) for window in rules.windows.windows] == ["Europe/Zurich"]
     assert (rules.deadlines.wait, rules.deadlines.download) == (86_400_000, 3_600_000)
 
 

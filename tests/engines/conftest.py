@@ -1,13 +1,14 @@
 """A device with the double of TensorRT in this process."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from edge_runtime.packages import ModelPackage, open_package
-from tests.rigs.openings import SMALL, Device
+from edge_runtime.packages import ModelPackage
+from tests.rigs.openings import Device
 from tests.rigs.tensorrt_double import installed
+from tests.rigs.tiny_detector import tiny_package
 
 
 @pytest.fixture
@@ -19,8 +20,6 @@ def device(tmp_path: Path) -> Iterator[Device]:
 
 
 @pytest.fixture(scope="session")
-def small(package_of: Callable[[str], Path]) -> ModelPackage:
-    """A real detector with golden vectors."""
-    package = open_package(package_of(SMALL))
-    assert package.manifest.golden
-    return package
+def small(tmp_path_factory: pytest.TempPathFactory) -> ModelPackage:
+    """A tiny detector with golden vectors: the subject here is what becomes of engines, not the network."""
+    return tiny_package(tmp_path_factory.mktemp("small") / "package")

@@ -1,4 +1,4 @@
-"""`edge-runtime engine` as its user: real processes on the double of TensorRT."""
+"""`edge-runtime engine` as its user, on the double of TensorRT; builds are processes of their own, as always."""
 
 import json
 import os
@@ -17,8 +17,9 @@ from edge_runtime.engines.progress import BuildProgress
 from edge_runtime.engines.store import EngineStore
 from edge_runtime.packages import ModelPackage
 from tests.conftest import REPOSITORY
+from tests.rigs.plugin_libraries import plugin_library, with_plugin_layer
 from tests.rigs.tensorrt_double import Faults
-from tests.rigs.tensorrt_double.child import DoubleFolder, double_folder
+from tests.rigs.tensorrt_double.child import DoubleFolder, double_folder, in_this_process
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Machine:
     capsys: pytest.CaptureFixture[str]
 
     def __call__(self, *arguments: object) -> Outcome:
+        """One command line in this process, with TensorRT."""
+        with in_this_process(self.double):
+            return self.without(*arguments)
+
+    def process(self, *arguments: object) -> Outcome:
         """One command line in a process of its own, with TensorRT."""
         done = subprocess.run(
             [sys.executable, "-m", "edge_runtime.cli.main", *map(str, arguments)],
@@ -64,7 +70,9 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Machine:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     monkeypatch.setenv("EDGE_RUNTIME_STATE", str(tmp_path / "state"))
-    return Machine(double_folder(tmp_path / "double"), tmp_path / "state", capsys)
+    double = double_folder(tmp_path / "double")
+    monkeypatch.setenv("PYTHONPATH", double.environment()["PYTHONPATH"])  # of the builds
+    return Machine(double, tmp_path / "state", capsys)
 
 
 def configuration(folder: Path, package: ModelPackage, **model: Any) -> Path:
@@ -77,9 +85,14 @@ def configuration(folder: Path, package: ModelPackage, **model: Any) -> Path:
     return path
 
 
+def everything(folder: Path) -> dict[str, int]:
+    """Each file and folder below one, with the time at which it was changed last."""
+    return {str(path.relative_to(folder)): path.lstat().st_mtime_ns for path in folder.rglob("*")}
+
+
 def test_an_engines_life(machine: Machine, small: ModelPackage, tmp_path: Path) -> None:
     site = configuration(tmp_path, small, providers=["tensorrt", "cpu"])
-    built = machine("engine", "build", site)
+    built = machine.process("engine", "build", site)
     assert built.code == 0, built.err
     assert built.out.startswith("faces: engine ")
     assert built.out.endswith("loaded and proved\n")
@@ -103,8 +116,12 @@ def test_an_engines_life(machine: Machine, small: ModelPackage, tmp_path: Path) 
     whole = machine.without("engine", "inspect", key, "--json").json()
     assert whole["manifest"]["recipe"]["machine"]["gpu"] == "Orin"
 
+    before = everything(machine.state)
     verified = machine("engine", "verify", "--package", small.directory)
     assert (verified.code, verified.out) == (0, f"{key[:12]}  read, compared, loaded and proved\n")
+
+    assert machine("engine", "verify").out == f"{key[:12]}  read, compared and loaded\n"
+    assert everything(machine.state) == before, "whoever looks writes nothing"
 
     kept = machine.without("engine", "prune")
     assert "kept: it is assigned to faces" in kept.out
@@ -152,7 +169,9 @@ def test_a_build_that_fails_is_one_sentence_and_may_be_asked_for_again(
     assert failed.out == ""
     (error,) = [line for line in failed.err.splitlines() if line.startswith("error: ")]
     assert "Error Code 10: no tactic" in error
+    before = everything(machine.state)
     assert "not built: " in machine.without("engine", "list").out
+    assert everything(machine.state) == before, "whoever looks writes nothing"
     machine.double.set_faults(Faults())
     assert machine("engine", "build", small.directory).code == 0, "a person asked: it is tried at once"
     assert "not built: " not in machine.without("engine", "list").out
@@ -274,3 +293,23 @@ def test_on_a_terminal_progress_is_one_line(
         progress(BuildProgress("parse", 0, 0))
         progress(BuildProgress("Tactics", 3, 40))
     assert capsys.readouterr().err == "\r\x1b[Kfaces: parse\r\x1b[Kfaces: Tactics: 3 of 40\r\x1b[K"
+
+
+def test_an_engine_with_a_plugin_library(machine: Machine, small: ModelPackage, tmp_path: Path) -> None:
+    package = with_plugin_layer(small.directory, tmp_path / "package")
+    library = plugin_library(tmp_path / "libspecial.so")
+    built = machine("engine", "build", package, "--plugin", library.path)
+    assert built.code == 0, built.err
+    (key,) = (path.stem for path in (machine.state / "engines").glob("*.engine"))
+    told = machine.without("engine", "inspect", key).out
+    assert f"plugin        libspecial.so, sha256 {library.sha256}" in told
+    bare = machine("engine", "verify")
+    assert bare.code == 0
+    assert "not loaded: it needs the plugin library libspecial.so" in bare.out
+    loaded = machine("engine", "verify", "--plugin", library.path, "--package", package)
+    assert loaded.out == f"{key[:12]}  read, compared, loaded and proved\n"
+    absent = machine("engine", "build", package, "--plugin", tmp_path / "absent.so")
+    assert (absent.code, absent.err.count("\n")) == (2, 1)
+    site = configuration(tmp_path, small, providers=["tensorrt"])
+    twice = machine("engine", "build", site, "--plugin", library.path)
+    assert (twice.code, "names its plugin libraries itself" in twice.err) == (2, True)

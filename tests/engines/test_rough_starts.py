@@ -12,7 +12,6 @@ from edge_runtime.cli.engine_build import configured_targets
 from edge_runtime.config import load_config
 from edge_runtime.durable import sha256_file
 from edge_runtime.engines.errors import StoreUnusable
-from edge_runtime.engines.network import make_logger
 from edge_runtime.engines.opening import ModelOptions, OpenedModel, open_model
 from edge_runtime.engines.progress import BuildProgress
 from edge_runtime.engines.source import EngineSource
@@ -22,6 +21,7 @@ from edge_runtime.node.models import load_models
 from edge_runtime.packages import ModelPackage, open_package
 from edge_runtime.packages.manifest import MANIFEST_NAME
 from edge_runtime.perception.backends.tensorrt import Cuda
+from edge_runtime.perception.backends.tensorrt.log import EngineLog
 from tests.rigs.devices import write_device
 from tests.rigs.openings import Device
 
@@ -64,7 +64,7 @@ def test_who_waits_for_another_build_tells_the_guard_each_second(device: Device,
 def test_a_library_that_breaks_its_word_is_a_reason_and_is_not_asked_at_each_start(
     device: Device, small: ModelPackage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edge_runtime.engines.build.device_memory", lambda *_: -1)
+    monkeypatch.setattr("edge_runtime.engines.build_process.device_memory", lambda *_: -1)
     for _start in range(3):
         opened = _opens(device.source(), small)
         (refusal,) = opened.report.refusals
@@ -195,6 +195,6 @@ def test_whatever_has_the_name_of_a_build_goes(tmp_path: Path, device: Device, s
 
 def test_names_from_a_model_drive_no_terminal(device: Device) -> None:
     trt = device.double.tensorrt
-    logger = make_logger(trt)
-    logger.log(trt.ILogger.ERROR, "node \x1b]0;evil\x07\n\x1b[2J\u202egone")
-    assert logger.lines == ["node ]0;evil [2J gone"]
+    log = EngineLog(trt)
+    log.logger.log(trt.ILogger.ERROR, "node \x1b]0;evil\x07\n\x1b[2J\u202egone")
+    assert log.since(0) == ("node ]0;evil [2J gone",)

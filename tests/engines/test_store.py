@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,55 @@ def test_every_flipped_bit_of_the_manifest_is_noticed(store: EngineStore) -> Non
         if not isinstance(caught.value, EngineNewer):
             assert not path.exists()
     assert len(store.quarantined()) <= 8
+
+
+def _damaged(data: bytes, chance: random.Random) -> bytes:
+    """The bytes with one thing wrong that a disk, a transfer or a hand may do to them."""
+    at, other = chance.randrange(len(data)), chance.randrange(len(data))
+    kind = chance.choice(["bit", "byte", "cut", "grown", "zeros", "doubled", "moved"])
+    if kind in ("bit", "byte"):
+        flip = 1 << chance.randrange(8) if kind == "bit" else chance.randrange(1, 256)
+        return data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :]
+    if kind == "cut":
+        return data[:at]
+    if kind == "grown":
+        return data + chance.randbytes(1 + other % 99)
+    if kind == "zeros":
+        return data[:at] + bytes(len(data[at : at + 512])) + data[at + 512 :]
+    if kind == "doubled":
+        return data[:at] + data[at : at + 64] + data[at:]
+    low, high = sorted((at, other))
+    return data[:low] + data[high:] + data[low:high]
+
+
+@pytest.mark.parametrize("which", ["engine", "manifest", "timing"])
+def test_damage_of_any_kind_at_any_place_is_noticed(store: EngineStore, which: str) -> None:
+    chance = random.Random(which)
+    for _ in range(60):
+        store.forget_failures()
+        add(store)
+        assert store.save_timing_cache(ORIN, b"what was measured" * 20)
+        (timing,) = store.folder.timing.iterdir()
+        path = {"engine": store.folder.engine(KEY), "manifest": store.folder.manifest(KEY), "timing": timing}[
+            which
+        ]
+        whole = path.read_bytes()
+        spoilt = _damaged(whole, chance)
+        path.write_bytes(spoilt)
+        if which == "timing" or spoilt == whole:
+            assert (store.timing_cache(ORIN) is None) == (spoilt != whole)
+            assert store.find(RECIPE) is not None
+            continue
+        with pytest.raises((EngineDamaged, EngineMismatch, EngineNewer)) as caught:
+            store.find(RECIPE)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 1000
+        if isinstance(caught.value, EngineNewer):
+            path.unlink()
+            continue
+        assert not path.exists()
+        assert store.find(RECIPE) is None
+        assert store.refusal(KEY) is None, "it is built once more"
 
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4097, 1 << 20])

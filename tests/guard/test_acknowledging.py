@@ -1,7 +1,6 @@
 """How a latch is left: by whom, when, and only by the way through RECOVERY and STANDBY."""
 
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,7 +60,7 @@ def test_ids_of_latches_differ_and_depend_on_the_secret_of_the_start() -> None:
         == hashlib.blake2b(b"2", key=bytes(range(16)), digest_size=6, person=b"latch").hexdigest()
     )
     other = Guard()
-    other.memory = replace(other.memory, nonce=b"x" * 16)
+    other.memory = other.memory._replace(nonce=b"x" * 16)
     assert other.latched().latch_id != first
 
 

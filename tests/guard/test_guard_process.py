@@ -113,17 +113,15 @@ def test_the_way_back_needs_the_signature_of_a_known_person_about_this_latch(
             ({"text": "%", "key": "ann", "signature": ""}, "not an acknowledgement"),
             ([1], "not an acknowledgement"),
         ):
-            answer = guard.ask(ask="acknowledge", record=record)
-            assert answer is not None
+            answer = guard.acknowledge(record)
             assert not answer["verified"]
             assert why in answer["text"]
-        other = guard.ask(ask="acknowledge", record=signed("0123456789ab"))
-        assert other is not None
+        other = guard.acknowledge(signed("0123456789ab"))
         assert other["verified"], "the signature is good, but it is about another latch"
         guard.wait(lambda status: any("names the latch" in text for text in status["sentences"]))
         guard.ask(ask="arm")
         assert guard.status()["state"] == "SAFE"
-        assert guard.ask(ask="acknowledge", record=signed(latch)) == {
+        assert guard.acknowledge(signed(latch)) == {
             "verified": True,
             "text": "the signature is good",
         }
@@ -135,7 +133,7 @@ def test_the_way_back_needs_the_signature_of_a_known_person_about_this_latch(
         second = guard.reach("SAFE")["latch"]["id"]
         assert second != latch
         guard.wait(lambda status: status["tripped"] == [])
-        guard.ask(ask="acknowledge", record=signed(latch))
+        guard.acknowledge(signed(latch))
         guard.wait(lambda status: any("names the latch" in text for text in status["sentences"]))
         assert guard.status()["latch"]["id"] == second
 
@@ -451,15 +449,15 @@ def test_a_guard_is_asked_at_a_path_that_no_socket_address_holds(tmp_path: Path)
     with guarded(guard):
         guard.reach("STANDBY")
         with pytest.raises(ConfigError, match="another guard listens"):
-            ControlSocket(folder / "control")
+            ControlSocket(str(folder / "control"))
         assert guard.end() == 0
     assert not (folder / "control").exists()
     with pytest.raises(NoGuard, match="No such file or directory; is the runtime running"):
         ask(folder / "control", {"ask": "status"})
     with pytest.raises(ConfigError, match=r"cannot listen at .*: AF_UNIX path too long"):
-        ControlSocket(folder / ("c" * 200))
+        ControlSocket(str(folder / ("c" * 200)))
     with pytest.raises(ConfigError, match=r"cannot listen at .*: No such file or directory"):
-        ControlSocket(folder / "none" / "control")
+        ControlSocket(str(folder / "none" / "control"))
 
 
 def test_what_is_no_request_is_answered_in_a_sentence(make: Callable[..., GuardProcess]) -> None:

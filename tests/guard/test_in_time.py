@@ -1,7 +1,5 @@
 """What time does to conditions and states: budgets, hysteresis, healthy time, repeats, a guard that wakes late."""
 
-from dataclasses import replace
-
 import pytest
 
 from edge_runtime.guard.conditions import Condition, mask_of
@@ -123,7 +121,7 @@ def test_nothing_to_do_leaves_all_but_the_time_as_it_was() -> None:
     guard.tick()
     memory = guard.memory
     guard.run(1_000)
-    assert guard.memory == replace(memory, looked_ns=guard.now_ns)
+    assert guard.memory == memory._replace(looked_ns=guard.now_ns)
     assert guard.out.permit
     assert guard.out.limits == "full"
 

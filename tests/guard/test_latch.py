@@ -17,15 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.latch import MAX_BYTES, LatchFile
 from edge_runtime.guard.memory import Latch, Record, State
 from tests.rigs.guard_bodies import PATIENT
 from tests.rigs.guarded import GuardProcess, worker_row
-
-CLEAR = Record(None, (), "boot-1")
-LATCH = Latch("0123456789ab", State.SAFE, Condition.WORKER_HUNG.mask | Condition.ESTOP.mask, 5_000_000_000)
-LATCHED = Record(LATCH, (1, 5_000_000_000), "boot-1")
+from tests.rigs.latches import CLEAR, LATCHED
 
 
 @pytest.mark.parametrize("record", [CLEAR, LATCHED])
@@ -210,8 +206,7 @@ _KILLED = """
     import os, signal, sys
     from pathlib import Path
     from edge_runtime.guard.latch import LatchFile
-    from edge_runtime.guard.memory import Record
-    from tests.guard.test_latch import CLEAR, LATCHED
+    from tests.rigs.latches import CLEAR, LATCHED
 
     path, at = Path(sys.argv[1]), int(sys.argv[2])
     file = LatchFile(path)

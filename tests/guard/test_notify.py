@@ -100,7 +100,7 @@ def test_an_address_that_is_none_is_nobody() -> None:
 def test_the_hardware_is_fed_by_calls_alone_and_disarmed_by_the_magic_close(tmp_path: Path) -> None:
     device = tmp_path / "watchdog"
     device.touch()
-    hardware = HardwareWatchdog(device, 30)
+    hardware = HardwareWatchdog(str(device), 30)
     assert device.read_bytes() == b""
     hardware.feed()
     hardware.feed()
@@ -114,7 +114,7 @@ def test_the_hardware_is_fed_by_calls_alone_and_disarmed_by_the_magic_close(tmp_
 def test_the_hardware_goes_on_counting_unless_it_is_disarmed(tmp_path: Path) -> None:
     device = tmp_path / "watchdog"
     device.touch()
-    hardware = HardwareWatchdog(device, 30)
+    hardware = HardwareWatchdog(str(device), 30)
     hardware.close(disarm=False)
     assert device.read_bytes() == b""
     hardware.feed()
@@ -123,7 +123,7 @@ def test_the_hardware_goes_on_counting_unless_it_is_disarmed(tmp_path: Path) -> 
 
 def test_a_device_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        HardwareWatchdog(tmp_path / "watchdog", 30)
+        HardwareWatchdog(str(tmp_path / "watchdog"), 30)
 
 
 def test_one_that_was_never_there_can_be_closed(tmp_path: Path) -> None:

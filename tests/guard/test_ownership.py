@@ -9,13 +9,13 @@ from edge_runtime.guard.ownership import Ownership
 
 
 def test_a_folder_has_one_owner_at_a_time(tmp_path: Path) -> None:
-    first = Ownership(tmp_path)
+    first = Ownership(str(tmp_path))
     with pytest.raises(ConfigError, match=r"another guard holds .*; a device has one"):
-        Ownership(tmp_path)
+        Ownership(str(tmp_path))
     first.close()
-    Ownership(tmp_path).close()
+    Ownership(str(tmp_path)).close()
 
 
 def test_a_folder_that_cannot_be_locked_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot lock .*/nowhere: No such file"):
-        Ownership(tmp_path / "nowhere")
+        Ownership(str(tmp_path / "nowhere"))

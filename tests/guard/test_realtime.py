@@ -15,7 +15,7 @@ from edge_runtime.guard.realtime import Fact
 ASK = """
 import gc, json, os, sys
 from edge_runtime.guard import realtime
-facts = realtime.prepare(10, 500)
+facts = (*realtime.stay_on_time(), *realtime.come_first(10, 500))
 status = open("/proc/self/status").read()
 print(json.dumps({
     "facts": {fact.name: [fact.done, fact.text] for fact in facts},
@@ -32,7 +32,7 @@ print(json.dumps({
 def test_it_holds_what_it_says() -> None:
     came = json.loads(subprocess.run([sys.executable, "-c", ASK], check=True, capture_output=True).stdout)
     facts = came["facts"]
-    assert came["order"] == ["gc_off", "timer_slack", "oom_score_adj", "memory_locked", "sched_fifo"]
+    assert came["order"] == ["gc_off", "timer_slack", "memory_locked", "oom_score_adj", "sched_fifo"]
     assert facts["gc_off"] == [True, "the garbage collector is off"]
     assert not came["gc"]
     assert came["frozen"]
@@ -95,27 +95,25 @@ def test_a_refusal_of_the_kernel_is_its_reason(
 
 def test_the_score_for_memory_shortage(tmp_path: Path) -> None:
     path = tmp_path / "oom_score_adj"
-    assert realtime.adjust_oom_score(-1000, path) == Fact(
+    assert realtime.adjust_oom_score(-1000, str(path)) == Fact(
         "oom_score_adj", done=True, text="oom_score_adj is -1000"
     )
     assert path.read_text() == "-1000\n"
-    fact = realtime.adjust_oom_score(-1000, tmp_path / "missing" / "file")
+    fact = realtime.adjust_oom_score(-1000, str(tmp_path / "missing" / "file"))
     assert fact == Fact("oom_score_adj", done=False, text="oom_score_adj stays: No such file or directory")
 
 
-def test_the_right_to_lock_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_right_to_lock_is_read_from_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(realtime, "_STATUS", str(tmp_path / "status"))
     for text, may in (
         ("CapEff:\t0000000000004000\n", True),
         ("Name:\tx\nCapEff:\t0000000000003fff\n", False),
         ("", False),
     ):
-        monkeypatch.setattr(Path, "read_text", lambda *_, text=text, **__: text)
+        (tmp_path / "status").write_text(text)
         assert realtime._may_lock() is may
 
-    def missing(*_: object, **__: object) -> str:
-        raise FileNotFoundError
-
-    monkeypatch.setattr(Path, "read_text", missing)
+    (tmp_path / "status").unlink()
     assert realtime._may_lock() is False
 
 

@@ -1,7 +1,6 @@
 """What the guard is told at its start: each setting that cannot be used is named in one sentence."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,10 +44,10 @@ def test_everything_that_is_told_is_read() -> None:
         "settings": {"a": 1},
     }
     settings = parsed(worker_row("outbox"), row)
-    assert (settings.device, settings.control) == ("robot-1", Path("/run/edge-runtime/guard.sock"))
+    assert (settings.device, settings.control) == ("robot-1", "/run/edge-runtime/guard.sock")
     assert settings.keys == {"ann": "0f" * 32}
-    assert settings.configuration == ((Path("/etc/device.yaml"), "ab" * 32),)
-    assert settings.hardware == (Path("/dev/watchdog"), 30)
+    assert settings.configuration == (("/etc/device.yaml", "ab" * 32),)
+    assert settings.hardware == ("/dev/watchdog", 30)
     assert (settings.real_time, settings.arms_itself) == (True, True)
     outbox, perception = settings.rows
     assert (outbox.critical, outbox.ends, outbox.ring, outbox.settings) == (True, Ends.NEVER, False, b"")

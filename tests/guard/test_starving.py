@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edge_runtime.guard import starving
 from edge_runtime.guard.realtime import run_in_real_time
 from edge_runtime.guard.starving import Task, tasks_of, waited_ns
 
@@ -122,13 +123,12 @@ def test_what_the_kernel_says_of_a_thread() -> None:
 
 
 def test_a_kernel_that_does_not_count_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Path.read_text
+    read = starving._read
 
-    def old(path: Path, encoding: str | None = None, errors: str | None = None) -> str:
-        text = read(path, encoding=encoding, errors=errors)
-        return "\n".join(line for line in text.splitlines() if not line.startswith("voluntary"))
+    def old(path: str) -> str:
+        return "\n".join(line for line in read(path).splitlines() if not line.startswith("voluntary"))
 
-    monkeypatch.setattr(Path, "read_text", old)
+    monkeypatch.setattr(starving, "_read", old)
     found = tasks_of(os.getpid())
     assert found is not None
     assert found[os.getpid()].sleeps == -1

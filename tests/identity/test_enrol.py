@@ -16,6 +16,7 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from securesystemslib.signer import CryptoSigner
 
 from edge_runtime.clock import SystemClock, WallLabel
 from edge_runtime.errors import ConfigError
@@ -32,11 +33,14 @@ from edge_runtime.identity import (
 from edge_runtime.identity.client import checked_url
 from edge_runtime.identity.files import enrolment_folder, locked
 from edge_runtime.protocol.enrolment import EnrolmentState, EnrolmentToken
+from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
 from edge_runtime.state import StateDirectory
+from edge_runtime.updates.trust.bootstrap import read_root, write_root
 from tests.rigs.connect_proxy import ConnectProxy
 from tests.rigs.fleet_api import FleetApi, fleet_api, served
 from tests.rigs.https_peer import https_peer, response
 from tests.rigs.pki import MovableClock, Pki
+from tests.rigs.signed_repository import SignedRepository
 
 
 @pytest.fixture
@@ -96,6 +100,21 @@ def test_the_root_of_releases_is_there_before_the_identity(
     assert loaded(state).device == "dev-1"
     renew(loaded(state))
     assert len(taken) == 2
+
+
+def test_a_root_of_300_kb_is_enrolled_with(
+    fleet: FleetApi, url: str, state: StateDirectory, token: EnrolmentToken
+) -> None:
+    """As long as a refresh may fetch it: keys of many years and people, each with a quoted line of its own."""
+    repository = SignedRepository()
+    for key in (CryptoSigner.generate_ed25519().public_key for _ in range(1_200)):
+        repository.root.add_key(key, "root")
+    root = repository.forge(repository.root, repository.signers["root"], "1.root.json").decode()
+    assert 300_000 < len(root) < MAX_ROOT_BYTES
+    fleet.application.services.enrolment.release_root = lambda: root
+    updates = state.path / "updates"
+    enrol(url, token, state, device="dev-1", take_root=lambda given: write_root(updates, given.encode()))
+    assert read_root(updates) == root.encode()
 
 
 def test_a_fleet_without_keys_for_releases_hands_out_no_root(

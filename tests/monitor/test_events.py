@@ -199,3 +199,18 @@ def test_asked_to_end_it_hands_over_what_it_has(monitor: MonitorRig) -> None:
         assert len(delivered(monitor)) == 101
     records, _ = monitor.flight()
     assert [record.kind for record in records[-2:]] in (["end", "handed"], ["handed", "end"])
+
+
+@pytest.mark.parametrize("state", ["injected", "over"])
+def test_an_injected_fault_is_an_event(state: str) -> None:
+    fields = {"event": "0192e4a0-0000-7000-8000-000000000001", "fault": "00000001", "state": state}
+    record = STAMP.record("fault", {**fields, "what": "camera off: the connection breaks", "by": "ada"})
+    event = event_of(record, 0, LABELS)
+    assert event is not None
+    assert (event.kind, event.rule, event.severity) == (f"fault_{state}", "@faults", Severity.WARNING)
+    assert event.reason == "camera off: the connection breaks"
+    assert event.id == fields["event"]
+
+
+def test_a_fault_on_a_device_that_sends_nothing_has_no_event() -> None:
+    assert event_of(STAMP.record("fault", {"fault": "00000001", "state": "injected"}), 0, LABELS) is None

@@ -58,7 +58,7 @@ def test_a_device_that_cannot_move(tmp_path: Path) -> None:
     assert [row.name for row in settings.rows if row.ring] == ["monitor"]
     assert settings.arms_itself
     assert not settings.profile.stopping.travels
-    assert [path.name for path, _ in settings.configuration] == ["site.yaml"]
+    assert [Path(path).name for path, _ in settings.configuration] == ["site.yaml"]
     assert settings.rows[-1].command[-2:] == ("run", "site.yaml")
     assert settings.rows[-1].ends is Ends.DONE
     assert compiled(device(tmp_path), finite=True).rows[-1].ends is Ends.ALWAYS
@@ -69,7 +69,11 @@ def test_a_body_that_travels_has_a_motion_gate_whose_tables_are_in_the_order_of_
 ) -> None:
     settings = compiled(device(tmp_path, guard=CART))
     assert not settings.arms_itself
-    assert [path.name for path, _ in settings.configuration] == ["site.yaml", "cart.yaml", "cart_motion.yaml"]
+    assert [Path(path).name for path, _ in settings.configuration] == [
+        "site.yaml",
+        "cart.yaml",
+        "cart_motion.yaml",
+    ]
     (gate,) = (row for row in settings.rows if row.lives_on)
     tables = parse_motion_gate(gate.settings).profile.tables
     assert tuple(table.name for table in tables) == settings.profile.limits == ("crawl", "full")

@@ -166,8 +166,8 @@ def test_a_crop_whose_writer_was_killed_is_swept_as_well(
 
     state = StateDirectory(tmp_path / "state").ensure()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", kill)
-        patch.setattr(Path, "unlink", kill)  # a killed process cleans nothing up
+        patch.setattr("os.replace", kill)
+        patch.setattr("os.unlink", kill)  # a killed process cleans nothing up
         with pytest.raises(Killed):
             store_crop(b"a crop", state)
     assert [entry.read_bytes() for entry in state.evidence.iterdir()] == [b"a crop"]

@@ -251,18 +251,19 @@ def test_one_that_was_stopped_goes_on_and_does_not_take_that_for_its_end(state: 
 
 
 def test_a_second_process_and_bad_settings_end_with_one_sentence(state: StateDirectory) -> None:
-    def run(*more: str) -> "subprocess.CompletedProcess[str]":
+    def begin(*more: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "edge_runtime.outbox", "--state", str(state.path), *more]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     with process(state):
-        second = run()
+        second, broken = begin(), begin("--settings", '{"quota_bytes": 1}')
+        _, said = second.communicate(timeout=30)
         assert second.returncode == 1
-        assert second.stderr.startswith("error: ")
-        assert "in use by another process" in second.stderr
-    broken = run("--settings", '{"quota_bytes": 1}')
-    assert broken.returncode == 2
-    assert broken.stderr == "error: --settings: quota_bytes: greater_than_equal\n"
+        assert said.startswith("error: ")
+        assert "in use by another process" in said
+        _, said = broken.communicate(timeout=30)
+        assert broken.returncode == 2
+        assert said == "error: --settings: quota_bytes: greater_than_equal\n"
 
 
 def test_a_long_state_path_still_has_a_socket(tmp_path: Path) -> None:

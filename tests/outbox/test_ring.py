@@ -98,6 +98,26 @@ def test_what_was_not_committed_is_written_over(
     assert found[-LIMIT:-300] == list(all_decisions(before))[-LIMIT + 300 :]
 
 
+@pytest.mark.parametrize("size", [250, 4096])
+def test_of_what_was_not_committed_nothing_comes_to_the_disk_later(
+    database: StandardDatabase, size: int
+) -> None:
+    ring, books = Ring(LIMIT), Books("epoch")
+    ring.write(database, books, decisions(0, 3))
+    ring.committed()
+    database.execute("BEGIN")
+    books.accepted = 1 << 40  # the line of the books becomes longer in the place
+    ring.write(database, books, [(key_of(9), b"uncommitted!" * (size // 12)), *decisions(10, 20)])
+    database.execute("ROLLBACK")
+    ring.undo()
+    books.accepted = 4
+    ring.write(database, books, decisions(3, 1))
+    (line,) = (row[0] for row in database.execute("SELECT line FROM ring"))
+    assert len(line) == SLOT_BYTES
+    assert b"uncommitted!" not in line
+    assert list(all_decisions(read_places(database))) == decisions(0, 4)
+
+
 def test_a_full_disk_gives_the_oldest_place(database: StandardDatabase) -> None:
     ring, books = Ring(LIMIT), Books("epoch")
     fill(ring, database, books, 100)

@@ -42,13 +42,26 @@ def migrated_database(request: pytest.FixtureRequest, directory: Path, kind: str
     where a new one takes a quarter of a second; a test that changes the schema wants `new_database`.
     """
     if (kind or request.param) == "sqlite":
-        target = directory / "fleet.db"
-        target.write_bytes(_migrated_file())
-        return f"sqlite:///{target}"
+        return migrated_file(directory)
     cluster: PostgresCluster = request.getfixturevalue("postgres")
     url = _migrated_in(cluster)
     _empty(url)
     return url
+
+
+def put_schema(url: str) -> None:
+    """Have an SQLite file that is not there yet begin with the newest schema: migrating takes long."""
+    path = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_migrated_file())
+
+
+def migrated_file(directory: Path) -> str:
+    """URL of an SQLite database with the newest schema; `migrated_database` for tests without fixtures."""
+    target = directory / "fleet.db"
+    target.write_bytes(_migrated_file())
+    return f"sqlite:///{target}"
 
 
 @functools.lru_cache(maxsize=1)

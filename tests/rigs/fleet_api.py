@@ -30,6 +30,7 @@ from fleet_server.serve.composition import Application, broker_address, build
 from fleet_server.serve.web import WebServer, bind, tls_context
 from fleet_server.settings import ServerSettings
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow
+from tests.rigs.databases import put_schema
 from tests.rigs.deliveries import WALL_MS, DeviceRig, FakeClock, decision_for, event_record, new_key
 
 
@@ -137,6 +138,7 @@ def fleet_api(
     """One application for a test."""
     clock = clock or FakeClock()
     data = directory / "data"
+    put_schema(database)
     initialise(data, database=database, clock=clock)
     settings = ServerSettings.load(data, {})
     parts = {name: Readiness(ready=True, detail="runs") for name in ("broker", "ingest")}

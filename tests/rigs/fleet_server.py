@@ -34,7 +34,7 @@ from tests.rigs.enrolments import Asker, serial_of
 from tests.rigs.pki import Credentials
 from tests.rigs.site import connect_to
 
-READY_S = 40.0
+READY_S = 120.0
 FLEET = [sys.executable, "-m", "fleet_server.cli.main"]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.rigs.brokers import Broker
 
-_READY_S = 30.0
+_READY_S = 60.0
 
 
 class IngestProcess:

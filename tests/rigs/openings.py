@@ -1,6 +1,7 @@
 """Models opened on the double of TensorRT, with engines that are built in this process."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,16 @@ import onnx
 from onnx import numpy_helper
 
 from edge_runtime.durable import sha256_file
-from edge_runtime.engines.build import BuildRequest, build_here
-from edge_runtime.engines.building import BuiltEngine, collect
+from edge_runtime.engines.build import BuiltEngine, collect
+from edge_runtime.engines.build_process import BuildRequest, build_here
 from edge_runtime.engines.opening import ModelOptions, OpenedModel, open_model
-from edge_runtime.engines.progress import OnProgress, nobody
+from edge_runtime.engines.progress import OnProgress, show_nothing
 from edge_runtime.engines.recipe import EngineRecipe
 from edge_runtime.engines.source import EngineSource
 from edge_runtime.engines.store import EngineStore
 from edge_runtime.packages import ModelPackage, open_package
 from edge_runtime.packages.manifest import MANIFEST_NAME
+from edge_runtime.perception.backends.tensorrt import PluginLibrary
 from tests.rigs.tensorrt_double import Double
 
 SMALL = "ultraface_rfb_320x240"
@@ -45,7 +47,8 @@ class Workshop:
         scratch: Path,
         budget_s: float,
         timing_cache: bytes = b"",
-        progress: OnProgress = nobody,
+        plugins: Sequence[PluginLibrary] = (),
+        progress: OnProgress = show_nothing,
     ) -> BuiltEngine:
         """As `build_engine`, without a process of its own."""
         assert budget_s > 0
@@ -56,6 +59,7 @@ class Workshop:
             recipe=recipe,
             result=scratch / "engine",
             timing_cache=scratch / "timing",
+            plugins=tuple(plugins),
             parent=1,
         )
         if timing_cache:
@@ -79,7 +83,12 @@ class Device:
 
     def source(self) -> EngineSource:
         """As a new process has it: nothing is remembered but what is on the disk."""
-        return EngineSource(EngineStore(self.engines), open_device=self.double.open_cuda, build=self.workshop)
+        return EngineSource(
+            EngineStore(self.engines),
+            open_device=self.double.open_cuda,
+            build=self.workshop,
+            root=self.engines.with_name("no-board"),  # not what the machine of the tests may be
+        )
 
     def open(self, package: ModelPackage, *providers: str, name: str = "m", **options: Any) -> OpenedModel:
         """Open a model; `options` are those of `ModelOptions`."""

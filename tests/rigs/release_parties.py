@@ -8,6 +8,7 @@ What takes long for people, a slow passphrase, is made short, and nothing else.
 """
 
 import hashlib
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,14 +23,23 @@ from edge_runtime.authoring.propose import Wishes as ModelWishes
 from edge_runtime.authoring.propose import propose
 from edge_runtime.authoring.write_package import manifest_text, write_package
 from edge_runtime.clock import NS_PER_MS, Clock, SystemClock
+from edge_runtime.durable import sha256_file
 from edge_runtime.packages.manifest import MANIFEST_NAME, Evaluation, ModelManifest
-from edge_runtime.protocol.release import ReleaseKind
+from edge_runtime.protocol.release import Bundle, BundleFile, ReleaseKind
+from edge_runtime.protocol.release_values import Declared
 from fleet_server.audit import Audit
 from fleet_server.paths import ServerPaths
 from fleet_server.releases import catalog
 from fleet_server.releases.ceremony import begin, rotate
 from fleet_server.releases.desk import Outcome, ReleaseDesk
-from fleet_server.releases.drafting import Wishes, propose_release, propose_revocation, terms_for
+from fleet_server.releases.drafting import (
+    Revision,
+    Wishes,
+    propose_release,
+    propose_revocation,
+    propose_terms,
+    terms_for,
+)
 from fleet_server.releases.key_directory import KeyDirectory
 from fleet_server.releases.package_check import PackageChecks
 from fleet_server.releases.packing import Content, content_of
@@ -37,7 +47,7 @@ from fleet_server.releases.proposal import Proposal, sign_with
 from fleet_server.releases.repository import RepositoryFile, Trusted, verified
 from fleet_server.releases.roles import Preset
 from fleet_server.settings import ReleaseSettings
-from fleet_server.storage import Store
+from fleet_server.storage import Store, open_store
 
 PASSPHRASE = "correct horse battery"
 _COST = 10  # of the passphrase: a millisecond instead of a third of a second
@@ -193,6 +203,25 @@ class SignedFleet:
         made.publish(people.sign(first, None, *fleet.signers).submission(), "admin")
         return fleet
 
+    @classmethod
+    def again(cls, template: Path, folder: Path, clock: Clock) -> "SignedFleet":
+        """A copy of what `begin` made in a folder with its database, `fleet.db`, there: the same keys and metadata.
+
+        Args:
+            template: that folder; nothing has it open.
+            folder: of the copy, which may be there.
+            clock: of the copy.
+        """
+        shutil.copytree(template, folder, dirs_exist_ok=True)
+        people = People(folder / "people", Preset.TEAM)
+        people.directories = {name: KeyDirectory(people.folder / name) for name in TEAM}
+        store, audit = open_store(f"sqlite:///{folder / 'fleet.db'}"), Audit(clock)
+        settings = ReleaseSettings(keep_free_bytes=0)
+        desk = ReleaseDesk(
+            ServerPaths(folder / "server"), store, settings, audit=audit, clock=clock, checks=CHECKS
+        )
+        return cls(people, desk, store, clock, TEAM[:2])
+
     @property
     def now_ms(self) -> int:
         return self.clock.wall().unix_ns // NS_PER_MS
@@ -207,21 +236,21 @@ class SignedFleet:
         assert found is not None
         return found
 
-    def propose(self, folder: Path, wishes: Wishes | None = None, **fields: Any) -> Proposal:
+    def propose(self, folder: Path | Content, wishes: Wishes | None = None, **fields: Any) -> Proposal:
         """A release's proposal, signed by nobody; its files are handed in by `submit`."""
-        content = content_of(folder, fields.pop("name", None))
+        content = _packed(folder, fields.pop("name", None))
         file, trusted = self.file(), self.trusted()
         wishes = replace(wishes or Wishes(), **fields)
-        terms = terms_for(file, trusted, content.bundle, content.manifest, wishes)
+        terms = terms_for(file, trusted, content, wishes)
         return propose_release(file, trusted, content.bundle, terms, self.now_ms)
 
     def signed(self, proposal: Proposal, *names: str) -> Proposal:
         """The same, signed."""
         return self.people.sign(proposal, verified(proposal.base, None), *(names or self.signers))
 
-    def submit(self, proposal: Proposal, folder: Path, name: str | None = None) -> Outcome:
+    def submit(self, proposal: Proposal, folder: Path | Content, name: str | None = None) -> Outcome:
         """Announce, upload and publish, as the command line does over HTTP."""
-        content = content_of(folder, name)
+        content = _packed(folder, name)
         self.upload(proposal, content)
         while (outcome := self.desk.publish(proposal.submission(), "admin")).state == "checking":
             time.sleep(0.05)
@@ -251,10 +280,32 @@ class SignedFleet:
         proposal = propose_revocation(self.file(), self.trusted(), target, reason=reason, now_ms=self.now_ms)
         return self.desk.publish(self.signed(proposal).submission(), "admin")
 
+    def revise(self, target: str, reason: str = "a test", **terms: Any) -> Outcome:
+        """Other terms for a release, of `drafting.Revision` by name."""
+        proposal = propose_terms(
+            self.file(), self.trusted(), target, Revision(**terms), reason=reason, now_ms=self.now_ms
+        )
+        return self.desk.publish(self.signed(proposal).submission(), "admin")
+
     def rotate(self, *names: str, **changes: Any) -> Outcome:
         """Change keys; `names` are those who sign."""
         proposal = rotate(self.file(), self.trusted(), now_ms=self.now_ms, **changes)
         return self.desk.publish(self.signed(proposal, *names).submission(), "admin")
+
+
+def unchecked(folder: Path, name: str = "base", values: Declared | None = None) -> Content:
+    """A configuration as a tool packs it that looks at nothing, with whatever values its terms shall have."""
+    paths = {path.name: path for path in sorted(folder.iterdir())}
+    files = tuple(
+        BundleFile(path=called, sha256=sha256_file(path), bytes=path.stat().st_size)
+        for called, path in paths.items()
+    )
+    bundle = Bundle(kind=ReleaseKind.CONFIGURATION, name=name, files=files)
+    return Content(bundle, paths, None, values or {})
+
+
+def _packed(source: Path | Content, name: str | None) -> Content:
+    return source if isinstance(source, Content) else content_of(source, name)
 
 
 def _detector(path: Path, classes: int, seed: int, size: int) -> None:

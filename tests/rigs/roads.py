@@ -17,14 +17,23 @@ import psutil
 import pytest
 from sqlalchemy import select
 
+from edge_runtime import identity
+from edge_runtime.clock import SystemClock
 from edge_runtime.outbox import OutboxStatus, OutboxUnavailable, Submission
 from edge_runtime.protocol.delivery import Ledger
+from edge_runtime.protocol.enrolment import EnrolmentToken
+from edge_runtime.state import StateDirectory
+from fleet_server.audit import Audit
+from fleet_server.authority import CertificateAuthority
+from fleet_server.devices import DeviceRegistry
 from fleet_server.operators.balance import EpochBalance
 from fleet_server.operators.status import DeviceStatus, balance, devices
+from fleet_server.paths import ServerPaths
 from fleet_server.storage import open_store
 from fleet_server.storage.event_tables import EpochRow, EventRow
+from sim.cable import Cable
 from sim.mosquitto import Mosquitto
-from sim.road import Device, Server, command, enrol
+from sim.road import Device, Server, command
 from tests.rigs.databases import new_database
 from tests.rigs.submitter import Journal
 
@@ -122,13 +131,40 @@ def a_device(
     **pace: Any,
 ) -> Iterator[Device]:
     """An enrolled device that runs, and is gone at the end; `prepare` sees it before it runs."""
-    device = enrol(server, folder, name, limits={**LIMITS, **(limits or {})}, pace={**PACE, **pace})
+    folder.mkdir(parents=True, exist_ok=True)
+    state = StateDirectory(folder / "state")
+    _enrol(server, name, state)
+    device = Device(
+        name,
+        state,
+        folder / "device.yaml",
+        Cable(server.broker),
+        {**LIMITS, **(limits or {})},
+        {**PACE, **pace},
+    )
     try:
         prepare(device)
-        device.start()
+        for part in (device.outbox, device.uplink):  # both import at the same time
+            part.spawn()
+        for part in (device.outbox, device.uplink):
+            part.ready()
         yield device
     finally:
         device.stop()
+
+
+def _enrol(server: Server, name: str, state: StateDirectory) -> None:
+    """Enrol over the server's real HTTPS. Two commands in processes of their own take two seconds for the same."""
+    paths, clock = ServerPaths(server.data), SystemClock()
+    store = open_store(server.database)
+    try:
+        authority = CertificateAuthority.load(paths.ca_key, paths.ca_certificate, clock)
+        registry = DeviceRegistry(store, authority, clock, Audit(clock).record)
+        token = registry.invite("alice", device=name).token
+    finally:
+        store.close()
+    answer = identity.enrol(server.url, EnrolmentToken.parse(token), state)
+    assert answer.device == name
 
 
 def put(device: Device, events: Sequence[Submission]) -> list[bytes]:

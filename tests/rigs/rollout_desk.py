@@ -16,7 +16,7 @@ from edge_runtime.clock import NS_PER_MS, SystemClock
 from fleet_server.audit import Audit
 from fleet_server.http.limits import Limits
 from fleet_server.operators import Role
-from fleet_server.rollouts.records import RolloutPlan, StagePlan
+from fleet_server.rollouts.plan_records import RolloutPlan, StagePlan
 from tests.rigs.fleet_api import FleetApi, fleet_api
 from tests.rigs.rollout_fleet import PaperClock, PaperFleet
 

@@ -35,12 +35,13 @@ from edge_runtime.protocol.update import (
     UpdateCode,
     UpdateState,
 )
-from edge_runtime.protocol.update_wire import Desired
 from fleet_server.audit import Audit
+from fleet_server.director.desired import DesiredDraft
 from fleet_server.director.issuing import Director
 from fleet_server.director.signing import Signing
 from fleet_server.rollouts.approving import Approvals
-from fleet_server.rollouts.records import RolloutPlan, RolloutView, StagePlan, StageRules
+from fleet_server.rollouts.plan_records import RolloutPlan, StagePlan, StageRules
+from fleet_server.rollouts.records import RolloutView
 from fleet_server.rollouts.reports import take_many
 from fleet_server.rollouts.service import RolloutService
 from fleet_server.storage import Store
@@ -305,10 +306,11 @@ class PaperFleet:
         reports: list[tuple[str, StateReport]] = []
         for row in rows:
             device = self.devices[row.device]
-            desired = Desired.decode(bytes(row.body))
+            desired = DesiredDraft.decode(bytes(row.body))
             assert desired.device == device.name
-            for seq in desired.settled:
-                device.unsettled.pop(seq, None)
+            for seq, number in desired.settled:
+                if seq in device.unsettled and device.unsettled[seq].report_no == number:
+                    del device.unsettled[seq]
             for assignment in sorted(map(self.opened, desired.assignments), key=lambda one: one.seq):
                 assert (assignment.device, assignment.key_sha256) == (device.name, key_of(device.name))
                 assignments.append(assignment)

@@ -8,7 +8,7 @@ import contextlib
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -37,7 +37,15 @@ from edge_runtime.protocol.release import (
     ReleaseTerms,
     target_path,
 )
-from edge_runtime.protocol.update import ASSIGNMENT_TYPE, Assignment, UpdateAction, UpdateCode
+from edge_runtime.protocol.update import (
+    ASSIGNMENT_TYPE,
+    SETTLED_TYPE,
+    Assignment,
+    Settled,
+    SettledEnd,
+    UpdateAction,
+    UpdateCode,
+)
 from edge_runtime.updates.trust.fetch import FetchFailed, Get
 
 DAY = timedelta(days=1)
@@ -211,6 +219,11 @@ class SignedRepository:
             **fields,
         }
         return seal(Assignment.model_validate(record), ASSIGNMENT_TYPE, signer or self.signers["director"][0])
+
+    def settle(self, device: str, ends: Iterable[tuple[int, int]], signer: Signer | None = None) -> bytes:
+        """That reports arrived, as numbers of assignment and report, signed by the director or by `signer`."""
+        settled = tuple(SettledEnd(seq=seq, report_no=number) for seq, number in ends)
+        return seal(Settled(device=device, ends=settled), SETTLED_TYPE, signer or self.signers["director"][0])
 
     # what thieves do
 

@@ -23,7 +23,7 @@ def made(files: dict[str, bytes], *, counter: int = 1) -> tuple[Bundle, ReleaseT
         salt="0" * 16,
         openings=(Opening(basis_points=10_000),),
     )
-    return bundle, terms, hashlib.sha256(bundle.canonical_bytes()).hexdigest()
+    return bundle, terms, bundle.sha256
 
 
 def bring(store: ReleaseStore, files: dict[str, bytes], bundle: Bundle) -> list[str]:

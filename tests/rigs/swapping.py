@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from edge_runtime.config import LoadedConfig, load_config
+from edge_runtime.config.updates import UpdatesConfig
 from edge_runtime.node.assigned import assigned_at_start, fitting
 from edge_runtime.node.models import load_models
 from edge_runtime.node.node import Node
@@ -148,8 +150,10 @@ class Watching:
         return True
 
 
-def swap_config(folder: Path, package: Path, source: dict[str, Any], **more: Any) -> LoadedConfig:
-    """One camera `street` and its model `m`."""
+def swap_config(
+    folder: Path, package: Path, source: dict[str, Any], trial_share: float = 1.0, **more: Any
+) -> LoadedConfig:
+    """One camera `street` and its model `m`; a candidate takes all the time that it wants: tests are short."""
     camera = {"source": source, "model": "m", "data_class": "internal", "rules": [PERSON]}
     model = {"package": str(package), "threads": 1, "accept_licences": ACCEPTED}
     document = {
@@ -160,7 +164,9 @@ def swap_config(folder: Path, package: Path, source: dict[str, Any], **more: Any
     }
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return load_config(path)
+    loaded = load_config(path)
+    updates = UpdatesConfig(enabled=False, trial_share=trial_share)
+    return replace(loaded, config=loaded.config.model_copy(update={"updates": updates}))
 
 
 def ask_at(path: Path, data: bytes) -> SwapAnswer:
@@ -244,7 +250,7 @@ class Exchanging:
         """How the slot stands."""
         return self.tell(Look(slot="m"))
 
-    def wait(self, until: Callable[[], bool], seconds: float = 90) -> None:
+    def wait(self, until: Callable[[], bool], seconds: float = 240) -> None:
         """Until something holds."""
         deadline = time.monotonic() + seconds
         while not until():

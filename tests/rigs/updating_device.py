@@ -17,6 +17,8 @@ from securesystemslib.signer import CryptoSigner
 from edge_runtime.clock import NS_PER_S, SystemClock, WallLabel
 from edge_runtime.protocol.envelope import read_envelope, record_in
 from edge_runtime.protocol.release import ProbationTerms, ShadowTerms, TrackerRule
+from edge_runtime.protocol.release_values import Values
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import REPORT_TYPE, DeviceFacts, StateReport, UpdateCode, UpdateState
 from edge_runtime.protocol.update_wire import Desired
 from edge_runtime.updates.download import Progress, Want
@@ -26,7 +28,6 @@ from edge_runtime.updates.machine.observed import (
     Device,
     GivenUp,
     InUse,
-    Loading,
     Shadowed,
     SlotView,
 )
@@ -35,8 +36,8 @@ from edge_runtime.updates.process.driver import Driver
 from edge_runtime.updates.process.errands import ErrandsAtOnce
 from edge_runtime.updates.process.keeping import DiskFiles
 from edge_runtime.updates.process.parts import OWN_FILES, Parts
-from edge_runtime.updates.process.ports import Values
 from edge_runtime.updates.store import ReleaseStore, begin_start
+from edge_runtime.updates.store.starting import STAYED_S, stayed
 from edge_runtime.updates.trust import Trust
 from edge_runtime.updates.trust.bootstrap import write_root
 from tests.rigs.signed_repository import SignedRelease, SignedRepository
@@ -157,6 +158,11 @@ class ModelledPerception:
         if not self.alive and self.restarts_by_itself:
             self.start()
 
+    def end_in_order(self) -> None:
+        """It is asked to end, and says that its release is not to blame."""
+        if self.alive and self.using.release is not None:
+            stayed(self._root, SLOT, self.using.release, self._age_s(self.using.since_ns))
+
     def die(self) -> None:
         """It ends; the guard starts it again with the next second."""
         self.alive = False
@@ -167,6 +173,9 @@ class ModelledPerception:
             if self.restarts_by_itself:
                 self.start()
             return
+        age_s = int(self._age_s(self.using.since_ns))
+        if self.using.release is not None and age_s and age_s % STAYED_S == 0:
+            stayed(self._root, SLOT, self.using.release, STAYED_S)
         lives_s = self.using.behaviour.lives_s
         if lives_s is not None and self._age_s(self.using.since_ns) >= lives_s:
             self.die()
@@ -248,7 +257,7 @@ class ModelledPerception:
         self.calls.append(what)
 
     def _loaded(self) -> _Beside:
-        if self.beside is None or self._candidate_state(self.beside) is not Loading.LOADED:
+        if self.beside is None or self._candidate_state(self.beside) is not CandidateState.LOADED:
             raise UpdateRefused(UpdateCode.LOAD, "nothing is loaded beside the one in use", again=True)
         return self.beside
 
@@ -257,7 +266,7 @@ class ModelledPerception:
         if beside is None:
             return None
         how, state = beside.behaviour, self._candidate_state(beside)
-        if state is Loading.FAILED and how.refuses is not None:
+        if state is CandidateState.FAILED and how.refuses is not None:
             return Candidate(beside.release, state, *how.refuses)
         seconds = beside.shadowed_s
         if beside.shadow_ns is not None:
@@ -282,10 +291,10 @@ class ModelledPerception:
             ),
         )
 
-    def _candidate_state(self, beside: _Beside) -> Loading:
+    def _candidate_state(self, beside: _Beside) -> CandidateState:
         if self._age_s(beside.asked_ns) < beside.behaviour.load_s:
-            return Loading.LOADING
-        return Loading.FAILED if beside.behaviour.refuses is not None else Loading.LOADED
+            return CandidateState.LOADING
+        return CandidateState.FAILED if beside.behaviour.refuses is not None else CandidateState.LOADED
 
     def _behaviour(self, release: str | None) -> Behaviour:
         return GOOD if release is None else self.behaviours.get(release, GOOD)
@@ -423,7 +432,7 @@ class UpdatingDevice:
         self.seen: dict[int, set[int]] = {}
         self.states: list[tuple[int, UpdateState | None, UpdateCode | None]] = []
         self.reports: dict[int, StateReport] = {}
-        self.settled: tuple[int, ...] = ()
+        self.settled: tuple[tuple[int, int], ...] = ()
         self.seq = 0
         self.desired: dict[str, bytes] = {}
         self.logged: list[str] = []
@@ -446,11 +455,19 @@ class UpdatingDevice:
         self.deliver()
         return self.seq
 
-    def deliver(self, *sealed: bytes, settled: Sequence[int] = ()) -> None:
-        """What the uplink writes when the broker brings it."""
-        self.settled = (*self.settled, *settled)
+    def deliver(self, *sealed: bytes, settled: Sequence[int] = (), settlement: bytes | None = None) -> None:
+        """What the uplink writes when the broker brings it.
+
+        Args:
+            sealed: in place of what was assigned.
+            settled: assignments whose one report the fleet has now, beside those that it had.
+            settlement: in place of what the director signs about them.
+        """
+        self.settled = (*self.settled, *((seq, number) for seq in settled for number in self.seen[seq]))
+        if settlement is None and self.settled:
+            settlement = self.fleet.settle(DEVICE, self.settled[-64:])
         desired = Desired(
-            device=DEVICE, assignments=sealed or tuple(self.desired.values()), settled=self.settled[-64:]
+            device=DEVICE, assignments=sealed or tuple(self.desired.values()), settled=settlement
         )
         DiskFiles(self.folder).write("desired", desired.encode())
 
@@ -522,6 +539,8 @@ class UpdatingDevice:
             self.clock.reboot()
         if how in ("service", "boot"):
             self.around.guard += 1
+            if how == "service":
+                self.perception.end_in_order()
             self.perception.start()
 
     # what can be seen

@@ -35,7 +35,14 @@ from edge_runtime.protocol.operation import (
     LinkSignals,
 )
 from edge_runtime.protocol.release import Bundle, ReleaseTerms, SignedRecord, canonical
-from edge_runtime.protocol.update import ASSIGNMENT_TYPE, REPORT_TYPE, Assignment, StateReport
+from edge_runtime.protocol.update import (
+    ASSIGNMENT_TYPE,
+    REPORT_TYPE,
+    SETTLED_TYPE,
+    Assignment,
+    Settled,
+    StateReport,
+)
 from edge_runtime.protocol.update_wire import Desired, StateReports
 
 GOLDEN = Path(__file__).resolve().parent.parent / "protocol" / "golden"
@@ -124,6 +131,7 @@ FACTS: dict[str, Any] = {
 }
 
 SIGNED: dict[str, SignedRecord] = {
+    "settled": Settled.model_validate({"device": DEVICE, "ends": ({"seq": 15, "report_no": 1902},)}),
     "bundle_json": Bundle.model_validate(
         {
             "kind": "model",
@@ -222,7 +230,9 @@ def _sealed(name: str, kind: str) -> bytes:
 
 RECORDS: dict[str, WireRecord] = {
     "desired": Desired(
-        device=DEVICE, assignments=(_sealed("assignment", ASSIGNMENT_TYPE),), settled=(15, 16)
+        device=DEVICE,
+        assignments=(_sealed("assignment", ASSIGNMENT_TYPE),),
+        settled=_sealed("settled", SETTLED_TYPE),
     ),
     "state_reports": StateReports(device=DEVICE, reports=(_sealed("state_report", REPORT_TYPE),)),
     "evidence_grant": GRANT,

@@ -15,7 +15,8 @@ import pytest
 from edge_runtime.protocol.release import ProbationTerms, ShadowTerms
 from fleet_server.init import initialise
 from fleet_server.releases.catalog import PublishedRelease
-from fleet_server.rollouts.records import OnFail, RolloutPlan, RolloutView, StagePlan, StageRules
+from fleet_server.rollouts.plan_records import OnFail, RolloutPlan, StagePlan, StageRules
+from fleet_server.rollouts.records import RolloutView
 from fleet_server.rollouts.states import MemberState, RolloutState
 from fleet_server.serve.composition import Application, open_application
 from sim.ports import free_port

@@ -10,8 +10,8 @@ import pytest
 
 from edge_runtime.clock import NS_PER_S, WallLabel
 from edge_runtime.protocol.release import TrackerRule
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import UpdateCode
-from edge_runtime.updates.machine.observed import Loading
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.trust import FetchFailed
 from edge_runtime.updates.trust.fetch import Get
@@ -84,7 +84,7 @@ def test_a_good_release_is_loaded_shadowed_used_and_taken_back(clock: HandClock)
     perception.load("m", NEXT, Path("/nowhere"), {})
     found = perception.look("m").candidate
     assert found is not None
-    assert found.loading is Loading.LOADING
+    assert found.loading is CandidateState.LOADING
     clock.go(0.5)
     perception.shadow("m", on=True)
     clock.go(2)
@@ -92,7 +92,7 @@ def test_a_good_release_is_loaded_shadowed_used_and_taken_back(clock: HandClock)
     clock.go(5)
     found = perception.look("m").candidate
     assert found is not None
-    assert (found.loading, found.shadow.frames, found.shadow.on) == (Loading.LOADED, 40, False)
+    assert (found.loading, found.shadow.frames, found.shadow.on) == (CandidateState.LOADED, 40, False)
     assert found.shadow.agreement == 1.0
     perception.activate("m", NEXT, TrackerRule.RESTART)
     clock.go(1)
@@ -138,7 +138,7 @@ def test_a_devices_own_fault_is_there_whatever_the_release(clock: HandClock) -> 
         clock.go(1)
         found = perception.look("m").candidate
         assert found is not None
-        assert (found.loading is Loading.FAILED) == (fault is Fault.CANNOT_LOAD)
+        assert (found.loading is CandidateState.FAILED) == (fault is Fault.CANNOT_LOAD)
         if fault is Fault.CANNOT_LOAD:
             continue
         perception.activate("m", NEXT, TrackerRule.RESTART)

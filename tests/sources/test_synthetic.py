@@ -95,7 +95,8 @@ def test_a_dead_camera_stalls_reconnects_and_gives_up() -> None:
     states: list[SourceState] = []
     runner.on_change(lambda: states.append(runner.status().state))
     runner.start()
-    assert wait_until(lambda: runner.status().state is SourceState.FAILED)
+    # its state changes before those who asked are told
+    assert wait_until(lambda: states[-1:] == [SourceState.FAILED])
     status = runner.status()
     assert status.decoded == 3
     assert "given up after 0.3 s" in (status.error or "")

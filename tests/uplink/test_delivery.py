@@ -1,6 +1,5 @@
 """What is on its way: bundles, retries, lonely poison, budget, and nothing that a session leaves behind."""
 
-import dataclasses
 import random
 import uuid
 from collections.abc import Iterable
@@ -178,7 +177,7 @@ def test_a_receipt_that_the_broker_kept_opens_nothing_and_tells_no_time(desk: De
     desk.delivery.synced(EPOCH, desk.now)
     assert desk.delivery.room() == (0, 0)
     desk.delivery.receipt(kept.model_copy(update={"server_ms": server_ms + 3_600_000}), desk.now)
-    lent = dataclasses.replace(item(1, 3, left_ms=60_000), deadline_ms=server_ms + 3_660_000)
+    lent = item(1, 3, left_ms=60_000)._replace(deadline_ms=server_ms + 3_660_000)
     desk.delivery.offer([lent], desk.now)
     parcel = desk.delivery.next_parcel(desk.now)
     assert parcel is not None
@@ -415,7 +414,7 @@ def test_a_clock_of_ours_that_is_wrong_expires_nothing_at_the_server(
     """Wall labels are counted here from the server's present."""
     server_ms = 1_790_000_000_000
     deadline = None if ours_ms is None else server_ms + ours_ms + 3_600_000
-    lent = Leased(dataclasses.replace(item(1), deadline_ms=deadline), 5 * S, 0)
+    lent = Leased(item(1)._replace(deadline_ms=deadline), 5 * S, 0)
     for known in (None, server_ms):
         parcel = pack([lent], "dev-1", EPOCH, 5 * S, server_ms=known)
         assert parcel is not None
@@ -428,7 +427,7 @@ def test_the_servers_clock_is_that_of_its_newest_receipt(desk: Desk) -> None:
     server_ms = 1_790_000_000_000
     desk.delivery.receipt(Receipt(epoch=EPOCH, high=0, credit=20, server_ms=server_ms), desk.now)
     desk.clock.now += 10 * S
-    lent = dataclasses.replace(item(1, 3), deadline_ms=server_ms - 3_000_000)
+    lent = item(1, 3)._replace(deadline_ms=server_ms - 3_000_000)
     desk.delivery.offer([lent], desk.now)
     parcel = desk.delivery.next_parcel(desk.now)
     assert parcel is not None

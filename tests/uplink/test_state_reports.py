@@ -1,11 +1,12 @@
 """State reports: everything on a connect, news at once, terminal ones until settled, one message on its way."""
 
 import random
+from collections.abc import Sequence
 
 from edge_runtime.clock import NS_PER_S
 from edge_runtime.protocol.update_wire import StateReports
 from edge_runtime.uplink.state_reports import MOST_BYTES, MOST_REPORTS, StateReporter
-from edge_runtime.uplink.update_files import SealedReport
+from edge_runtime.uplink.update_files import MOST_HELD, FoundReports, SealedReport
 
 
 def _report(number: int, *, terminal: bool = False, size: int = 20) -> SealedReport:
@@ -18,6 +19,11 @@ class Desk:
     def __init__(self) -> None:
         self.reporter = StateReporter("dev-1", 10.0, 40.0, random.Random(1))
         self.mid = 0
+
+    def found(self, reports: Sequence[SealedReport], *others: int) -> None:
+        """What lies on the disk: `others` are terminal ones that are not in memory."""
+        terminal = sorted({*others, *(report.number for report in reports if report.terminal)})
+        self.reporter.found(FoundReports(tuple(reports), tuple(terminal)))
 
     def send(self, now_s: float = 0.0, *, terminal_only: bool = False) -> list[int]:
         """Numbers of the next message, read out of its payload; empty where there is none."""
@@ -38,7 +44,7 @@ class Desk:
 
 def test_nothing_goes_up_without_a_session() -> None:
     desk = Desk()
-    desk.reporter.found([_report(1)])
+    desk.found([_report(1)])
     assert desk.send() == []
     assert desk.reporter.wake_ns() is None
     desk.reporter.connected()
@@ -49,20 +55,20 @@ def test_nothing_goes_up_without_a_session() -> None:
 def test_one_message_is_on_its_way_and_progress_is_done_with_the_brokers_word() -> None:
     desk = Desk()
     desk.reporter.connected()
-    desk.reporter.found([_report(1), _report(2)])
+    desk.found([_report(1), _report(2)])
     assert desk.send() == [1, 2]
-    desk.reporter.found([_report(1), _report(2), _report(3)])
+    desk.found([_report(1), _report(2), _report(3)])
     assert desk.send() == []
     assert desk.reporter.wake_ns() is None
     assert desk.puback() == [1, 2]
-    desk.reporter.found([_report(1), _report(2), _report(3)])  # their files are not deleted yet
+    desk.found([_report(1), _report(2), _report(3)])  # their files are not deleted yet
     assert desk.send() == [3]
 
 
 def test_another_messages_acknowledgement_changes_nothing() -> None:
     desk = Desk()
     desk.reporter.connected()
-    desk.reporter.found([_report(1)])
+    desk.found([_report(1)])
     desk.send()
     assert desk.reporter.acknowledged(desk.mid + 1, 0, failed=False) == ()
     assert desk.send() == []
@@ -72,7 +78,7 @@ def test_a_terminal_report_goes_again_until_its_file_is_gone() -> None:
     desk = Desk()
     desk.reporter.connected()
     terminal = _report(5, terminal=True)
-    desk.reporter.found([terminal])
+    desk.found([terminal])
     assert desk.send() == [5]
     assert desk.puback() == []
     assert desk.send(9.9) == []
@@ -83,12 +89,12 @@ def test_a_terminal_report_goes_again_until_its_file_is_gone() -> None:
         assert wake is not None
         waits.append(wake / NS_PER_S - now)
         now = wake / NS_PER_S
-        desk.reporter.found([terminal])  # a look at the folder does not make it news
+        desk.found([terminal])  # a look at the folder does not make it news
         assert desk.send(now) == [5]
         assert desk.puback(now) == []
     for wait, least in zip(waits, [10, 20, 40, 40], strict=True):
         assert least <= wait <= 1.25 * least
-    desk.reporter.found([])
+    desk.found([])
     assert desk.reporter.wake_ns() is None
     assert desk.send(now + 100) == []
 
@@ -96,7 +102,7 @@ def test_a_terminal_report_goes_again_until_its_file_is_gone() -> None:
 def test_a_new_session_sends_everything_again_at_once() -> None:
     desk = Desk()
     desk.reporter.connected()
-    desk.reporter.found([_report(1), _report(2, terminal=True)])
+    desk.found([_report(1), _report(2, terminal=True)])
     assert desk.send() == [1, 2]
     desk.reporter.disconnected()
     assert desk.puback() == []  # of the session before
@@ -108,7 +114,7 @@ def test_a_new_session_sends_everything_again_at_once() -> None:
 def test_what_the_broker_refused_waits_and_stays() -> None:
     desk = Desk()
     desk.reporter.connected()
-    desk.reporter.found([_report(1)])
+    desk.found([_report(1)])
     desk.send()
     assert desk.puback(failed=True) == []
     assert desk.send(29.0) == []
@@ -118,7 +124,7 @@ def test_what_the_broker_refused_waits_and_stays() -> None:
 def test_when_the_days_bytes_are_spent_progress_waits() -> None:
     desk = Desk()
     desk.reporter.connected()
-    desk.reporter.found([_report(1), _report(2, terminal=True), _report(3)])
+    desk.found([_report(1), _report(2, terminal=True), _report(3)])
     assert desk.send(terminal_only=True) == [2]
     desk.puback()
     assert desk.send(terminal_only=True) == []
@@ -133,7 +139,7 @@ def test_messages_are_bounded_and_terminal_reports_go_first() -> None:
     desk = Desk()
     desk.reporter.connected()
     reports = [_report(number, terminal=number >= 20) for number in range(1, 41)]
-    desk.reporter.found(reports)
+    desk.found(reports)
     sent = []
     while numbers := desk.send():
         assert numbers == sorted(numbers)
@@ -147,9 +153,41 @@ def test_messages_are_bounded_and_terminal_reports_go_first() -> None:
 def test_large_reports_share_a_message_only_within_its_bytes() -> None:
     desk = Desk()
     desk.reporter.connected()
-    desk.reporter.found([_report(1, size=MOST_BYTES // 2), _report(2, size=MOST_BYTES), _report(3)])
+    desk.found([_report(1, size=MOST_BYTES // 2), _report(2, size=MOST_BYTES), _report(3)])
     assert desk.send() == [1]
     desk.puback()
     assert desk.send() == [2]
     desk.puback()
     assert desk.send() == [3]
+
+
+def test_reports_that_are_never_settled_keep_no_newer_one_from_its_way() -> None:
+    """A server that lost what it knew settles none of the old ones: the oldest 64 alone were ever sent."""
+    desk, disk = Desk(), {number: _report(number, terminal=True) for number in range(1, 3 * MOST_HELD)}
+    desk.reporter.connected()
+    heard: set[int] = set()
+    now, held = 0.0, list(range(1, MOST_HELD + 1))
+    for _ in range(3 * MOST_HELD):
+        desk.found([disk[number] for number in held], *disk)
+        held = list(desk.reporter.wanted())
+        desk.found([disk[number] for number in held], *disk)
+        sent = desk.send(now)
+        if not sent:
+            break
+        heard.update(sent)
+        desk.puback(now)
+    assert heard == disk.keys()
+    desk.found([disk[number] for number in held], *disk)
+    assert desk.send(now) == [], "and what was sent waits, whether it is in memory or not"
+    wake = desk.reporter.wake_ns()
+    assert wake is not None
+    assert wake > 9 * NS_PER_S
+    disk[1000] = _report(1000, terminal=True)
+    desk.found([disk[number] for number in held], *disk)
+    assert 1000 in desk.reporter.wanted()
+
+
+def test_what_is_all_in_memory_is_not_asked_for() -> None:
+    desk = Desk()
+    desk.found([_report(number, terminal=True) for number in range(1, MOST_HELD + 1)])
+    assert desk.reporter.wanted() == ()

@@ -17,10 +17,12 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.found: list[tuple[SealedReport, ...]] = []
+        self.terminal: tuple[int, ...] = ()
         self.files = UpdateFiles(path, self._tell, look_s=0.02)
 
     def _tell(self, found: FoundReports) -> None:
         self.found.append(found.reports)
+        self.terminal = found.terminal
 
     def seal(self, number: int, kind: str, sealed: bytes = b"{}") -> Path:
         """Leave a report as updates does: whole or not at all."""
@@ -106,6 +108,16 @@ def test_what_is_no_report_is_left_alone(folder: Folder) -> None:
     folder.seal(4, "progress", b"x" * MAX_ENVELOPE_BYTES)
     assert wait_until(lambda: folder.newest() == [(4, False)])
     assert len(list(reports.iterdir())) == 9
+
+
+def test_of_a_heap_those_are_read_that_are_asked_for(folder: Folder) -> None:
+    for number in range(1, MOST_HELD + 11):
+        folder.seal(number, "terminal")
+    assert wait_until(lambda: len(folder.newest()) == MOST_HELD)
+    assert wait_until(lambda: folder.terminal == tuple(range(1, MOST_HELD + 11)))
+    folder.files.hold(range(MOST_HELD - 4, MOST_HELD + 11))
+    expected = [*range(1, MOST_HELD - 14), *range(MOST_HELD - 4, MOST_HELD + 11)]
+    assert wait_until(lambda: folder.newest() == [(number, True) for number in sorted(expected)][:MOST_HELD])
 
 
 def test_a_heap_of_reports_is_read_from_the_oldest_on(folder: Folder) -> None:

@@ -51,7 +51,7 @@ def _uplink(folder: Path, broker: Broker, name: str, **settings: Any) -> Threade
 
 
 def _desired(name: str, word: bytes) -> bytes:
-    return Desired(device=name, assignments=(b"assignment " + word,), settled=(3,)).encode()
+    return Desired(device=name, assignments=(b"assignment " + word,), settled=b"settlement").encode()
 
 
 def _topic(name: str) -> str:

@@ -106,14 +106,14 @@ class People:
             salt=salt,
             notes=terms.notes,
         )
-        signed = terms_for(file, trusted, content.bundle, content.manifest, wishes)
+        signed = terms_for(file, trusted, content, wishes)
         proposal = propose_release(file, trusted, content.bundle, signed, _now_ms())
         for name in (self.builder, self.approver):
             holder = self._holders[name]
             proposal, _ = sign_once(proposal, review(proposal, holder, None, _now_ms()), holder, PASSPHRASE)
         self._upload(proposal, content)
         self._publish(proposal)
-        return Release(signed.name, signed.counter, content.sha256)
+        return Release(signed.name, signed.counter, content.bundle.sha256)
 
     def _upload(self, proposal: Proposal, content: Content) -> None:
         places = {file.sha256: content.files[file.path] for file in content.bundle.files}

@@ -10,7 +10,7 @@ import binascii
 import hashlib
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.motion_gate.reasons import Reason
 from edge_runtime.guard.strict_json import strict_json
@@ -36,8 +36,7 @@ class NotAnApproval(ValueError):
     """The bytes or values do not make an approval."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """An approval as it travels: `text` is base64 of JSON, `signature` base64 of 64 bytes.
 
     Attributes:
@@ -51,8 +50,7 @@ class Record:
     signature: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """What the signed text says.
 
     Attributes:

@@ -3,7 +3,10 @@
 import contextlib
 import os
 import signal
-import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 ENDS_S = 1.0
 """What killed children get at the end of this process; one that takes longer is left to the kernel."""
@@ -32,6 +35,8 @@ class Doomed:
 
     def wait(self, longest_s: float) -> None:
         """At the end: wait for each of them, at most so long."""
+        import subprocess  # noqa: PLC0415 - whoever has a child has imported it
+
         for child in self._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(longest_s)

@@ -6,7 +6,7 @@ and only what was proposed after that epoch began may pass: what was wished for 
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.lease import Lease
@@ -29,8 +29,7 @@ EVALUATED = (
 """Conditions that the motion gate looks at, as a mask."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """A command that somebody would like to give.
 
     Attributes:
@@ -48,8 +47,7 @@ class Proposal:
     values: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """What the emergency stop's inputs say; unknown is pressed.
 
     Attributes:

@@ -11,7 +11,7 @@ it may have stopped, so the next one is judged as if it had.
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge_runtime.guard.motion_gate.reasons import Reason
 
@@ -22,8 +22,7 @@ MOST_PER_S = 1000
 """Commands per second; with the longest window it bounds what has to be remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class AxisLimits:
+class AxisLimits(NamedTuple):
     """What one axis may do under one table.
 
     Attributes:
@@ -43,8 +42,7 @@ class AxisLimits:
     window_rise: float
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """The limits that apply while the lease names this table.
 
     Attributes:
@@ -58,8 +56,7 @@ class Table:
     axes: Mapping[str, AxisLimits]
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(NamedTuple):
     """What a body's motion gate lets pass.
 
     Attributes:

@@ -5,8 +5,8 @@ It is read once, whole, and refused with one sentence that names the place. docs
 
 import ipaddress
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from edge_runtime.errors import ConfigError
 from edge_runtime.guard.motion_gate.limits import (
@@ -28,37 +28,32 @@ _DAY_MS = 86_400_000
 _LONGEST_PATH = 107  # of a Unix socket
 
 
-@dataclass(frozen=True, slots=True)
-class FileStop:
+class FileStop(NamedTuple):
     """An emergency stop read from a file."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class DescriptorStop:
+class DescriptorStop(NamedTuple):
     """An emergency stop at an inherited descriptor."""
 
     fd: int
 
 
-@dataclass(frozen=True, slots=True)
-class DatagramStop:
+class DatagramStop(NamedTuple):
     """An emergency stop that keeps saying "released" to a socket."""
 
     path: Path
     fresh_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToDatagrams:
+class ToDatagrams(NamedTuple):
     """Commands go to a UDP address or to the path of a Unix datagram socket."""
 
     address: tuple[str, int] | Path
 
 
-@dataclass(frozen=True, slots=True)
-class ToPrograms:
+class ToPrograms(NamedTuple):
     """Commands go to a program, the safe value to another."""
 
     command: tuple[str, ...]
@@ -66,8 +61,7 @@ class ToPrograms:
     limit_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Everything that the motion gate needs to know.
 
     Attributes:

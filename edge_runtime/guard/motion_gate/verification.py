@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from edge_runtime.guard.motion_gate.approvals import Record
 from edge_runtime.guard.motion_gate.children import ENDS_S, Doomed
@@ -26,8 +26,7 @@ _LONGEST_NS = 1 << 62
 COMMAND = (sys.executable, "-m", "edge_runtime.guard.motion_gate.verifier")
 
 
-@dataclass(frozen=True, slots=True)
-class Approvers:
+class Approvers(NamedTuple):
     """Who may approve.
 
     Attributes:
@@ -41,8 +40,7 @@ class Approvers:
     answer_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What came of one approval.
 
     Attributes:

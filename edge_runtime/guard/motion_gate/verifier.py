@@ -12,8 +12,8 @@ import json
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from edge_runtime.durable import sync_directory
@@ -35,8 +35,7 @@ MOST_NOTED = 1024
 """Used approvals that are remembered; those over for long are forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What the gate asks.
 
     Attributes:

@@ -18,11 +18,12 @@ from edge_runtime.packages import ModelManifest
 from edge_runtime.perception.pipeline import Outcome
 from edge_runtime.protocol import EventRecord
 from edge_runtime.protocol.release import TrackerRule
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.swap import Candidate, CandidateState, GivenUp, Kept, RunningModel, SlotLook
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, UpdateCode
 from edge_runtime.telemetry import get_logger
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.store.slots import Values, read_slots
+from edge_runtime.updates.store.slots import read_slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,8 @@ class ConfigurationSlot:
             if beside is None and self._present.release == release:
                 return
             if beside is None or beside.version.release != release or beside.code is not None:
-                raise UpdateRefused(UpdateCode.ACTIVATION, f"{release} is no candidate that could hold")
+                text = f"{release} is no candidate that could hold"
+                raise UpdateRefused(UpdateCode.ACTIVATION, text, again=True)
             if not beside.activating:
                 self._put_policy(beside.version)
                 beside.activating, self._wanted = True, beside.version

@@ -60,15 +60,18 @@ class SwapDesk:
                 raise ValueError(f"a line has at most {MAX_LINE_BYTES} bytes")
             ask = read_ask(line)
         except ValueError as error:
-            return line_of(self._refused(UpdateCode.DEFECT, f"not understood: {_short(error)}"))
+            return line_of(
+                self._refused(UpdateRefused(UpdateCode.DEFECT, f"not understood: {_short(error)}"))
+            )
         try:
             with self._one_at_a_time:
                 return line_of(self._do(ask))
         except UpdateRefused as refused:
-            return line_of(self._refused(refused.code, str(refused)))
+            return line_of(self._refused(refused))
         except Exception:  # noqa: BLE001 - whatever a command runs into, the next one is to be answered
             get_logger().exception("a command to perception failed", do=ask.do, slot=ask.slot)
-            return line_of(self._refused(UpdateCode.DEFECT, "perception could not do it; see its log"))
+            text = "perception could not do it; see its log"
+            return line_of(self._refused(UpdateRefused(UpdateCode.DEFECT, text, again=True)))
 
     def _do(self, ask: Ask) -> SwapAnswer:
         if isinstance(ask, Look) and ask.slot is None:
@@ -108,8 +111,15 @@ class SwapDesk:
             slots=looks[:MAX_SLOTS],
         )
 
-    def _refused(self, code: UpdateCode, text: str) -> SwapAnswer:
-        return SwapAnswer(ok=False, code=code, text=text[:300], pid=os.getpid(), up_s=self._up_s())
+    def _refused(self, why: UpdateRefused) -> SwapAnswer:
+        return SwapAnswer(
+            ok=False,
+            code=why.code,
+            text=str(why)[:300],
+            again=why.again,
+            pid=os.getpid(),
+            up_s=self._up_s(),
+        )
 
     def _up_s(self) -> float:
         return (self._clock.monotonic_ns() - self._begun_ns) / NS_PER_S

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edge_runtime.clock import Clock
 from edge_runtime.config import LoadedConfig
-from edge_runtime.engines.progress import nobody
+from edge_runtime.engines.progress import show_nothing
 from edge_runtime.engines.source import EngineSource
 from edge_runtime.health import HealthReader
 from edge_runtime.node.assigned import Assigned
@@ -18,6 +18,7 @@ from edge_runtime.node.hot_swap.desk import SwapDesk, Thermometer
 from edge_runtime.node.hot_swap.parts import SlotParts
 from edge_runtime.node.hot_swap.server import SwapServer
 from edge_runtime.node.hot_swap.slot import Slot
+from edge_runtime.node.hot_swap.staying import Staying
 from edge_runtime.node.models import ReadyModel
 from edge_runtime.perception.pipeline import Lane, Outcome
 from edge_runtime.protocol import EventRecord
@@ -54,7 +55,7 @@ class HotSwap:
         self._clock = clock
         self._loaded = loaded
         # what a build tells is for the guard while perception starts, and not later
-        engines = replace(engines, progress=nobody)
+        engines = replace(engines, progress=show_nothing)
         cameras = loaded.config.cameras
         self._slots: dict[str, Slot] = {}
         for lane in lanes:
@@ -79,7 +80,13 @@ class HotSwap:
                 clock=clock,
             )
             self._configuration = ConfigurationSlot(assigned[0], given)
+        self._staying = None if assigned is None else Staying(assigned[1], self._releases, clock)
         self._server: SwapServer | None = None
+
+    def start(self) -> None:
+        """The cameras look from now on."""
+        if self._staying is not None:
+            self._staying.start()
 
     def turn(self) -> None:
         """Between two frames, from the evaluator's thread."""
@@ -91,6 +98,13 @@ class HotSwap:
         self._loaded = loaded
         for slot in self._slots.values():
             slot.retuned()
+
+    def _releases(self) -> dict[str, tuple[str | None, float]]:
+        slots: list[Slot | ConfigurationSlot] = [one for name, one in self._slots.items() if is_slot(name)]
+        if self._configuration is not None:
+            slots.append(self._configuration)
+        looks = [slot.look() for slot in slots]
+        return {look.slot: (look.running.release, look.running.seconds) for look in looks}
 
     def models(self) -> dict[str, ReadyModel]:
         """The models in use, by their names in the configuration."""
@@ -121,10 +135,16 @@ class HotSwap:
         self._server = SwapServer(socket, desk.answer)
         self._server.start()
 
-    def close(self) -> None:
-        """Listen no more, and free all models that were opened here; the lanes have ended."""
+    def close(self, *, in_order: bool) -> None:
+        """Listen no more, and free all models that were opened here; the lanes have ended.
+
+        Args:
+            in_order: nothing has failed; the releases in use are not to blame for this end.
+        """
         if self._server is not None:
             self._server.stop()
+        if self._staying is not None:
+            self._staying.stop(in_order=in_order)
         for slot in self._slots.values():
             slot.close()
 

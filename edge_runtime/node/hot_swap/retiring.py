@@ -6,6 +6,7 @@ from typing import Final
 
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline import Lane
+from edge_runtime.telemetry import get_logger
 
 _LOOK_S: Final = 0.02
 
@@ -13,7 +14,10 @@ _LOOK_S: Final = 0.02
 def retire(lane: Lane, model: LoadedModel) -> threading.Thread:
     """Close `model` once the lane has let go of it; whoever asks does not wait."""
     thread = threading.Thread(target=_retire, args=(lane, model), name="retire-model", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # the exchange has been made, and stands
+        get_logger().error("a model stays in memory until this process ends", why=str(error))
     return thread
 
 

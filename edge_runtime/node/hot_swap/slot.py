@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from edge_runtime.clock import NS_PER_S
+from edge_runtime.config.updates import UpdatesConfig
 from edge_runtime.engines.opening import OpenedModel
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.node.hot_swap.agreement import Objects
@@ -116,8 +117,8 @@ class Slot:
             self._drop_candidate()
             request = self._request(folder)
             trial = Trial(request, self._parts.clock)
+            trial.start()  # first: where the system gives no thread there is no candidate that would load for ever
             self._beside = Beside(release, folder, self._parts.clock.monotonic_ns(), trial)
-            trial.start()
         self._log.info("a candidate is opened", release=release)
 
     def _request(self, folder: Path) -> TrialRequest:
@@ -138,6 +139,7 @@ class Slot:
             engines=loaded.config.engines,
             engine_folder=engines.store.folder.path,
             effective=self.ready.model.backend.facts.effective,
+            share=(loaded.config.updates or UpdatesConfig()).trial_share,
         )
 
     def shadow(self, *, on: bool) -> None:
@@ -166,22 +168,20 @@ class Slot:
                 return
             beside = self._loaded_candidate("activated")
             if beside.release != release:
-                raise UpdateRefused(
-                    UpdateCode.ACTIVATION, f"the candidate is {beside.release}, not {release}"
-                )
-            beside.activating = True
-            self._opening = threading.Thread(
+                text = f"the candidate is {beside.release}, not {release}"
+                raise UpdateRefused(UpdateCode.ACTIVATION, text, again=True)
+            thread = threading.Thread(
                 target=self._activate, args=(beside, trackers), name=f"swap-{self.name}"[:15], daemon=True
             )
-            self._opening.start()
+            thread.start()  # before anything says so; what it changes waits for the lock
+            beside.activating, self._opening = True, thread
 
     def _loaded_candidate(self, wish: str) -> Beside:
         beside = self._beside
         if beside is None or beside.state() is not CandidateState.LOADED:
             state = "not there" if beside is None else beside.state().value
-            raise UpdateRefused(
-                UpdateCode.ACTIVATION, f"the candidate of {self.name} is {state}: it cannot be {wish}"
-            )
+            text = f"the candidate of {self.name} is {state}: it cannot be {wish}"
+            raise UpdateRefused(UpdateCode.ACTIVATION, text, again=True)
         return beside
 
     def revert(self, release: str | None = None, folder: Path | None = None) -> None:
@@ -229,7 +229,8 @@ class Slot:
         if opening is not None:
             opening.join(_JOIN_S)
         for thread in self._leaving:
-            thread.join(_JOIN_S)
+            if thread.is_alive():
+                thread.join(_JOIN_S)
         with self._lock:
             for ready in (self.ready, self._before):
                 if ready is not None and ready.model is not self._first.model:
@@ -316,10 +317,11 @@ class Slot:
         opening = self._opening is not None and self._opening.is_alive()
         if self.ready.release == release or opening:
             return
-        self._opening = threading.Thread(
+        thread = threading.Thread(
             target=self._go_back, args=(release, folder), name=f"back-{self.name}"[:15], daemon=True
         )
-        self._opening.start()
+        thread.start()
+        self._opening = thread
 
     def _go_back(self, release: str | None, folder: Path | None) -> None:
         """On a thread of its own."""

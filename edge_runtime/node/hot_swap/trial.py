@@ -1,8 +1,7 @@
 """Perception's end of a trial: a candidate in a process of its own is opened, and shown frames now and then.
 
 The evaluator only leaves a frame here when nobody is at one. A thread hands it over and waits for the answer, so
-that the candidate costs the cameras one copy of a frame, at most for the share of time that `_REST_CPU` and
-`_REST_GPU` leave.
+that the candidate costs the cameras one copy of a frame, at most for the share of time that it is given.
 """
 
 import contextlib
@@ -20,6 +19,7 @@ from pydantic import ValidationError
 from edge_runtime.clock import Clock
 from edge_runtime.lifeline import signal_name, told_parent
 from edge_runtime.node.hot_swap.agreement import Objects
+from edge_runtime.node.hot_swap.pacing import paced
 from edge_runtime.node.hot_swap.shadow_count import ShadowCount
 from edge_runtime.node.hot_swap.trial_records import (
     MAX_LINE_BYTES,
@@ -32,10 +32,9 @@ from edge_runtime.protocol.swap import ShadowFigures
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.sources import Frame
 
-_REST_CPU: Final = 3.0
 _REST_GPU: Final = 9.0
-"""After a frame the candidate rests for so many times what it took: at the lowest priority a processor loses little
-by it but heat; a GPU knows no priority between processes, and gives it a tenth at most."""
+"""After a frame the candidate rests for so many times what it took: a GPU knows no priority between processes, and
+gives it a tenth at most. On the CPU it follows from the share that the configuration gives."""
 
 _ANSWER_S: Final = 120.0
 """For one frame; the process's own limit for a run is shorter."""
@@ -112,8 +111,8 @@ class Trial:
                 with theirs, self._changed:
                     if self._ending:
                         return
-                    self._child = self._spawn(theirs)
-                self._talk(mine)
+                    self._child = child = self._spawn(theirs)
+                self._talk(mine, child)
             except OSError as error:
                 self._fail(UpdateCode.LOAD, f"the process that tries it: {error.strerror or error}")
             except ValidationError:
@@ -130,13 +129,16 @@ class Trial:
             env=told_parent(os.environ),
         )
 
-    def _talk(self, line: socket.socket) -> None:
+    def _talk(self, line: socket.socket, child: "subprocess.Popen[bytes]") -> None:
         request = self._request
         builds_s = 2 * request.engines.build_budget if "tensorrt" in request.settings.providers else 0.0
-        line.settimeout(_OPEN_S + builds_s)
+        # on a GPU it times by the wall clock, and to stop it would not stop what the GPU has begun
+        share = request.share if request.effective == "cpu" else 1.0
+        line.settimeout((_OPEN_S + builds_s) / share)
         with line.makefile("rb") as reading:
             line.sendall(request.model_dump_json().encode() + b"\n")
-            answer = reading.readline(MAX_LINE_BYTES)
+            with paced(child, share):
+                answer = reading.readline(MAX_LINE_BYTES)
             if not answer:
                 return
             self.opened = TrialOpened.model_validate_json(answer)
@@ -175,7 +177,9 @@ class Trial:
             raise AssertionError("frames are shown once it was opened")
         self._figures.add(objects, saw, opened.labels)
         ended = self._clock.monotonic_ns()
-        self._ready_ns = ended + int((ended - begun) * (_REST_CPU if opened.on_cpu else _REST_GPU))
+        self._ready_ns = ended + int(
+            (ended - begun) * (1 / self._request.share - 1 if opened.on_cpu else _REST_GPU)
+        )
         return True
 
     def _over(self) -> None:

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 import cv2
 import numpy as np
 
-from edge_runtime.engines.build import stand_back
+from edge_runtime.engines.build_process import stand_back
 from edge_runtime.engines.opening import ModelOptions, OpenedModel, open_model
 from edge_runtime.engines.request import Thresholds
 from edge_runtime.engines.source import EngineSource

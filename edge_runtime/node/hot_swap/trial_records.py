@@ -34,6 +34,7 @@ class TrialRequest(TrialRecord):
         engines: of the configuration.
         engine_folder: where engines are kept.
         effective: what runs the model in use; a candidate that runs on something else is refused.
+        share: of the time that it may run where the CPU runs it, above 0, to 1.
     """
 
     name: str
@@ -44,6 +45,7 @@ class TrialRequest(TrialRecord):
     engines: EnginesConfig
     engine_folder: Path
     effective: str
+    share: Annotated[float, Field(gt=0, le=1)]
 
 
 class TrialOpened(TrialRecord):

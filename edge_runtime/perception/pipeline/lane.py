@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
-from edge_runtime.errors import BackendError
+from edge_runtime.errors import BackendError, EdgeRuntimeError
 from edge_runtime.perception.backends import InferenceTimeout
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline.batch import Batch
@@ -111,6 +111,7 @@ class Lane:
         self._next_ticket = 0
         self._order = InOrder(self._hand_over)
         self._failure: BaseException | None = None
+        self._ran: set[str] = set()
         names = (f"{name}-prepare", *(f"{name}-infer-{index}" for index in range(self._workers)))
         self._board = WorkBoard(names)
         self._infer_limit_ns = infer_limit_ns(timeout_s)
@@ -184,9 +185,18 @@ class Lane:
         return self._board.under_way()
 
     def start(self) -> None:
-        """Start the threads; the sources are started by their owner."""
-        for thread in self._threads:
-            thread.start()
+        """Start the threads; the sources are started by their owner.
+
+        Raises:
+            EdgeRuntimeError: the system gives no more threads; those that have started end with `stop`.
+        """
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError as error:
+            raise EdgeRuntimeError(
+                f"a thread of {self.name} cannot be started ({error}): raise the limit of this process's tasks"
+            ) from error
 
     def stop(self) -> None:
         """Take no more frames; what is being inferred is still delivered."""
@@ -197,12 +207,15 @@ class Lane:
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the threads; False when one is still running after `timeout_s`."""
         for thread in self._threads:
-            thread.join(timeout_s)
+            if thread.is_alive():  # one that was never started cannot be waited for
+                thread.join(timeout_s)
         return not any(thread.is_alive() for thread in self._threads)
 
     @property
     def done(self) -> bool:
         """Whether all frames were delivered and the threads have ended."""
+        if self._failure is None:
+            self._find_stillborn()
         return not any(thread.is_alive() for thread in self._threads)
 
     @property
@@ -210,11 +223,23 @@ class Lane:
         """The defect that ended a thread of the lane, if one did."""
         return self._failure
 
+    def _find_stillborn(self) -> None:
+        """A thread that died in the interpreter before it ran is waited for by all others: the lane has failed."""
+        for thread in self._threads:
+            if thread.ident is not None and not thread.is_alive() and thread.name not in self._ran:
+                text = f"thread {thread.name} ended before it ran; what it said is on stderr: start the run again"
+                with self._changed:
+                    self._failure = EdgeRuntimeError(text)
+                    self._stopping = self._finished_input = True
+                    self._changed.notify_all()
+                return
+
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
     def _guard(self, loop: Callable[..., None], *arguments: int) -> None:
+        self._ran.add(threading.current_thread().name)
         try:
             loop(*arguments)
         except BaseException as error:  # noqa: BLE001 (a thread's defect must reach the owner, not stderr)

@@ -1,7 +1,6 @@
 """A part file: what has come of a blob so far, named by its digest: every process knows what it belongs to."""
 
 import contextlib
-import errno
 import fcntl
 import os
 from pathlib import Path
@@ -10,7 +9,7 @@ from types import TracebackType
 from typing_extensions import Self
 
 from edge_runtime.protocol.update import UpdateCode
-from edge_runtime.updates.problems import UpdateRefused
+from edge_runtime.updates.problems import FULL, UpdateRefused, disk_refusal
 from edge_runtime.updates.wants import Want
 
 SYNC_BYTES = 8 << 20
@@ -18,7 +17,6 @@ SYNC_BYTES = 8 << 20
 
 _SUFFIX = ".part"
 _ETAG = ".etag"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Part:
@@ -70,7 +68,7 @@ class Part:
             os.fdatasync(self._fd)
             self._unsynced = 0
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 # the queue of events lives on this disk too, and needs the room more than a download does
                 self.drop()
             raise refusal(error) from None
@@ -158,7 +156,4 @@ def parts_in(folder: Path) -> dict[str, int]:
 
 def refusal(error: OSError) -> UpdateRefused:
     """What a failure of the disk means for an update."""
-    why = error.strerror or type(error).__name__
-    if error.errno in _FULL:
-        return UpdateRefused(UpdateCode.NO_SPACE, f"the disk is full ({why})", again=True)
-    return UpdateRefused(UpdateCode.DOWNLOAD_FAILED, f"the download cannot be written: {why}", again=True)
+    return disk_refusal(error, UpdateCode.DOWNLOAD_FAILED, "the download cannot be written")

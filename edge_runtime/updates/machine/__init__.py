@@ -8,7 +8,6 @@ from edge_runtime.updates.machine.moment import Moment
 from edge_runtime.updates.machine.orders import Order
 from edge_runtime.updates.machine.seen import Decision, Rules, Seen
 from edge_runtime.updates.machine.table import TABLE, Deadlines
-from edge_runtime.updates.machine.windows import Window, Windows
 from edge_runtime.updates.machine.work import Ended, Work
 
 __all__ = [
@@ -23,8 +22,6 @@ __all__ = [
     "Order",
     "Rules",
     "Seen",
-    "Window",
-    "Windows",
     "Work",
     "denies",
     "step",

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from edge_runtime.protocol.update import SlotName, UpdateAction, UpdateCode, UpdateState
-from edge_runtime.updates.machine.moment import Kept
+from edge_runtime.protocol.update import LeftAs, SlotName, UpdateAction, UpdateCode, UpdateState
+from edge_runtime.updates.machine.moment import OnDisk
 from edge_runtime.updates.machine.work import Ended, Number, Work
 
 MOST_ENDED = 64
@@ -24,7 +24,7 @@ class JournalLost(Exception):
     """The journal is there and cannot be read."""
 
 
-class Journal(Kept):
+class Journal(OnDisk):
     """All that the machine knows.
 
     Attributes:
@@ -35,6 +35,7 @@ class Journal(Kept):
         floors: of each slot, up to where nothing is known, because an earlier journal was lost.
         director: whose numbers these are; another one counts anew.
         orders: of works so far.
+        before: works up to this order were another director's: their numbers say nothing once they have ended.
         works: accepted and not at their end; the first one is worked at.
         ended: the newest at the end.
     """
@@ -46,6 +47,7 @@ class Journal(Kept):
     floors: dict[SlotName, Number] = Field(default_factory=dict, max_length=MOST_SLOTS)
     director: Annotated[str, Field(max_length=128)] | None = None
     orders: Number = 0
+    before: Number = 0
     works: Annotated[tuple[Work, ...], Field(max_length=MOST_WORKS)] = ()
     ended: Annotated[tuple[Ended, ...], Field(max_length=MOST_ENDED)] = ()
 
@@ -60,21 +62,25 @@ class Journal(Kept):
 
     def knows(self, seq: int) -> bool:
         """Whether an assignment is being worked at or was ended, as far back as is remembered."""
-        return any(work.seq == seq for work in self.works) or any(end.seq == seq for end in self.ended)
+        return any(work.seq == seq for work in self.works) or any(end.seq == seq for end in self._own_ended())
 
     def forgot(self, slot: str, seq: int) -> bool:
         """Whether an assignment is so old that its end may have been forgotten."""
-        full = len(self.ended) == MOST_ENDED and seq < min(end.seq for end in self.ended)
+        own = self._own_ended()
+        full = len(own) == MOST_ENDED and seq < min(end.seq for end in own)
         return full or seq <= self.floors.get(slot, 0)
 
     def with_work(self, work: Work) -> "Journal":
-        """With a work added, or in the place of the one with its number."""
-        others = [other for other in self.works if other.seq != work.seq]
-        orders = self.orders
+        """With a work added, or in the place of what it was before.
+
+        Its number is heard when it is added, and not again: by then its director may have lost the key.
+        """
+        orders, heard = self.orders, self.heard
         if not work.order:
             orders += 1
             work = work.model_copy(update={"order": orders})
-        heard = self._heard(work.slot, work.seq, work.code)
+            heard = self._heard(work.slot, work.seq, work.code)
+        others = [other for other in self.works if other.seq != work.seq]
         works = tuple(sorted((*others, work), key=_urgency))
         return self.model_copy(update={"works": works, "heard": heard, "orders": orders})
 
@@ -91,17 +97,26 @@ class Journal(Kept):
         """
         if self.director is None or self.director == director:
             return self.model_copy(update={"director": director})
-        return self.model_copy(
-            update={"director": director, "heard": {}, "floors": {}, "ended": self.ended[-MOST_ENDED // 4 :]}
-        )
+        anew = {"director": director, "heard": {}, "floors": {}, "before": self.orders}
+        return self.model_copy(update={**anew, "ended": self.ended[-MOST_ENDED // 4 :]})
 
     def without(self, seq: int, ended: Ended) -> "Journal":
         """With a work at its end."""
         works = tuple(work for work in self.works if work.seq != seq)
-        heard = self._heard(ended.slot, seq, ended.code)
-        return self.model_copy(
-            update={"works": works, "ended": (*self.ended, ended)[-MOST_ENDED:], "heard": heard}
-        )
+        return self.model_copy(update={"works": works, "ended": (*self.ended, ended)[-MOST_ENDED:]})
+
+    def _own_ended(self) -> tuple[Ended, ...]:
+        """Those whose numbers the present director gave; an earlier build wrote no order down."""
+        return tuple(end for end in self.ended if end.order > self.before or not self.before)
+
+    def went_back(self, slot: str, release: str, code: UpdateCode, text: str) -> "Journal":
+        """With the newest end of a slot as it turned out: its release was well, and was given up later."""
+        well = [one for one in self.ended if one.slot == slot and one.state is UpdateState.HEALTHY]
+        if not well or well[-1].sha256 != release:
+            return self
+        change = {"state": UpdateState.REVERTED, "code": code, "text": text[:300], "left": LeftAs.REVERTED}
+        ended = tuple(one.model_copy(update=change) if one is well[-1] else one for one in self.ended)
+        return self.model_copy(update={"ended": ended})
 
     def bounded(self, own: Collection[str]) -> "Journal":
         """The same with as many slots as can be read again, those of this device before all others."""

@@ -11,13 +11,13 @@ from pydantic import Field, ValidationError
 
 from edge_runtime.protocol.release import Sha256
 from edge_runtime.protocol.update import SlotName
-from edge_runtime.updates.machine.moment import Kept
+from edge_runtime.updates.machine.moment import OnDisk
 from edge_runtime.updates.machine.work import Number
 
 MOST = 256
 
 
-class KnownBad(Kept):
+class KnownBad(OnDisk):
     """The deny-list, and the last assignment of each slot that ended.
 
     Attributes:

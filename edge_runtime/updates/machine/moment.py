@@ -9,13 +9,13 @@ from edge_runtime.clock import NS_PER_MS, Clock
 Milliseconds = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
-class Kept(BaseModel):
+class OnDisk(BaseModel):
     """Base of what lies on the device's own disk: exact, since one installation writes and reads it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Moment(Kept):
+class Moment(OnDisk):
     """When something was, on this device's clocks.
 
     Attributes:

@@ -1,8 +1,8 @@
 """What the machine goes by: plain values of perception, of the guard, of locks, and of the errand under way."""
 
 from dataclasses import dataclass
-from enum import Enum
 
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import UpdateCode
 
 
@@ -39,15 +39,6 @@ class InUse:
     def answered(self) -> int:
         """Frames that the model answered."""
         return self.frames - self.unanswered
-
-
-class Loading(str, Enum):
-    """How far a candidate is."""
-
-    LOADING = "loading"
-    LOADED = "loaded"
-    ACTIVATING = "activating"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +97,7 @@ class Candidate:
     """
 
     release: str
-    loading: Loading
+    loading: CandidateState
     code: UpdateCode | None = None
     text: str = ""
     shadow: Shadowed = Shadowed()

@@ -1,14 +1,14 @@
 """What one step goes by, and what it comes to."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.update import LeftAs, UpdateAction, UpdateCode
+from edge_runtime.protocol.windows import ALWAYS, Windows
 from edge_runtime.updates.machine.moment import Moment
 from edge_runtime.updates.machine.observed import Device, Errand, SlotView
 from edge_runtime.updates.machine.orders import Order
 from edge_runtime.updates.machine.table import Deadlines
-from edge_runtime.updates.machine.windows import ALWAYS, Windows
 from edge_runtime.updates.machine.work import Work
 
 
@@ -53,7 +53,7 @@ class Seen:
     up_ms: int = 0
     device: Device = field(default_factory=Device)
     active: str | None = None
-    values: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     good: str | None = None
     on_trial: str | None = None
     errand: Errand | None = None

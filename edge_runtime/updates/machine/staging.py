@@ -1,9 +1,10 @@
 """From an accepted assignment to a release that could be put in use: nothing of it touches what runs."""
 
 from edge_runtime.protocol.release import ReleaseKind, ReleaseTerms
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import UpdateAction, UpdateCode, UpdateState
 from edge_runtime.updates.machine.backoff import wait_ms
-from edge_runtime.updates.machine.observed import Candidate, Errand, Loading
+from edge_runtime.updates.machine.observed import Candidate, Errand
 from edge_runtime.updates.machine.orders import Order
 from edge_runtime.updates.machine.seen import Decision, Rules, Seen
 from edge_runtime.updates.machine.shadow import judge_shadow
@@ -62,10 +63,10 @@ def verified(work: Work, seen: Seen, _rules: Rules) -> Decision:
     candidate = _candidate(work, seen)
     if candidate is None:
         return Decision(work, (Order.LOAD,))
-    if candidate.loading is Loading.FAILED:
+    if candidate.loading is CandidateState.FAILED:
         code = candidate.code or UpdateCode.LOAD
         return Decision(work.to(_S.REFUSED, seen.now, code, candidate.text))
-    if candidate.loading is Loading.LOADING:
+    if candidate.loading is CandidateState.LOADING:
         return Decision(work)
     return Decision(
         work.to(_S.STAGED, seen.now).model_copy(update={"shadow_celsius": _celsius(seen)}),
@@ -83,7 +84,7 @@ def staged(work: Work, seen: Seen, rules: Rules) -> Decision:
     candidate = _candidate(work, seen)
     if candidate is None:
         return _lost(work, seen)
-    if candidate.loading is Loading.FAILED:
+    if candidate.loading is CandidateState.FAILED:
         code = candidate.code or UpdateCode.LOAD
         return Decision(work.to(_S.REFUSED, seen.now, code, candidate.text))
     terms = work.terms
@@ -128,7 +129,7 @@ def waiting(work: Work, seen: Seen, rules: Rules) -> Decision:
         return Decision(waits, (Order.DISCARD,) if tired and candidate is not None else ())
     if seen.view is None or (seen.vouched is None and not work.goes_back):
         return Decision(work)
-    if candidate is None or candidate.loading is not Loading.LOADED:
+    if candidate is None or candidate.loading is not CandidateState.LOADED:
         return Decision(work.to(_S.VERIFIED, seen.now))
     before = Before.of(seen.view.in_use, seen.device.guard, seen.device.celsius)
     begins = work.to(_S.ACTIVATING, seen.now)

@@ -1,7 +1,8 @@
 """A release is put in use and proves itself: from here on an end that is not good takes it back."""
 
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import UpdateCode, UpdateState
-from edge_runtime.updates.machine.observed import Loading, SlotView
+from edge_runtime.updates.machine.observed import SlotView
 from edge_runtime.updates.machine.orders import Order
 from edge_runtime.updates.machine.probation import judge_probation
 from edge_runtime.updates.machine.seen import Decision, Rules, Seen
@@ -29,12 +30,12 @@ def _not_yet_in_use(work: Work, seen: Seen, view: SlotView, written: tuple[Order
     if given_up is not None and given_up.release == work.release:
         return Decision(work.to(_S.REVERTED, seen.now, given_up.code, given_up.text))
     candidate = view.candidate if view.candidate and view.candidate.release == work.release else None
-    if candidate is not None and candidate.loading is Loading.FAILED:
+    if candidate is not None and candidate.loading is CandidateState.FAILED:
         code = candidate.code or UpdateCode.ACTIVATION
         return Decision(work.to(_S.REVERTED, seen.now, code, candidate.text))
     if candidate is None:
         return Decision(work, (*written, Order.LOAD))
-    takes = (Order.ACTIVATE,) if candidate.loading is Loading.LOADED else ()
+    takes = (Order.ACTIVATE,) if candidate.loading is CandidateState.LOADED else ()
     return Decision(work, (*written, *takes))
 
 

@@ -14,14 +14,14 @@ from edge_runtime.protocol.update import (
     UpdateCode,
     UpdateState,
 )
-from edge_runtime.updates.machine.moment import Kept, Milliseconds, Moment
+from edge_runtime.updates.machine.moment import Milliseconds, Moment, OnDisk
 from edge_runtime.updates.machine.observed import InUse
 
 Number = Annotated[int, Field(ge=0, lt=1 << 53)]
 Text = Annotated[str, Field(max_length=300)]
 
 
-class Before(Kept):
+class Before(OnDisk):
     """What ran before an activation, to which the time after it is held.
 
     Attributes:
@@ -56,7 +56,7 @@ class Before(Kept):
         )
 
 
-class Work(Kept):
+class Work(OnDisk):
     """An assignment and how far this device is with it.
 
     Attributes:
@@ -139,16 +139,18 @@ class Work(Kept):
         )
 
 
-class Ended(Kept):
+class Ended(OnDisk):
     """An assignment that came to its end, for people and against repeats.
 
     Attributes:
+        order: in which it was taken up; 0 where that was not written down.
         sha256, target: of the release; None for `HOLD`.
         report_no: of its terminal report.
         at_ms: by the wall clock.
     """
 
     seq: Number
+    order: Number = 0
     slot: SlotName
     action: UpdateAction
     state: UpdateState

@@ -7,12 +7,13 @@ from edge_runtime.protocol.update import Assignment, UpdateCode, UpdateState
 from edge_runtime.protocol.update_wire import Desired
 from edge_runtime.protocol.wire import WireError
 from edge_runtime.updates.machine import Moment, Work
-from edge_runtime.updates.machine.backoff import wait_ms
 from edge_runtime.updates.machine.journal import MOST_WORKS
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.process.allowance import Allowance
 from edge_runtime.updates.process.memory import Memory
 from edge_runtime.updates.process.parts import DESIRED, Parts
+from edge_runtime.updates.process.settling import Settling
+from edge_runtime.updates.process.tried import Tried
 from edge_runtime.updates.trust import RunningRelease, peek
 
 UNPROVEN = frozenset(
@@ -34,28 +35,17 @@ _MOST_TOLD = 64
 
 
 @dataclass(slots=True)
-class _Envelope:
-    """An assignment as it came, not yet judged for good.
+class _Envelope(Tried):
+    """An assignment as it came.
 
     Attributes:
         claims: what it says, unverified.
         proven: the director had signed it, when it was judged last.
-        code: why it waits.
-        tries: so far.
-        judged, rest_ms: when the last one was, and how long to wait after it.
     """
 
     sealed: bytes
     claims: Assignment
     proven: bool = False
-    code: UpdateCode | None = None
-    text: str = ""
-    tries: int = 0
-    judged: Moment | None = None
-    rest_ms: int = 0
-
-    def is_due(self, now: Moment) -> bool:
-        return self.judged is None or self.judged.age_ms(now) >= self.rest_ms
 
 
 @dataclass(slots=True)
@@ -77,6 +67,10 @@ class Arrivals:
     _reports: Allowance = field(default_factory=lambda: Allowance(10, 360_000))
     _asked: Moment | None = None
     _wanted: bool = False
+    _settling: Settling = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._settling = Settling(self.parts, self.memory)
 
     def turn(self, now: Moment) -> None:
         """Read what is new, and judge what is due. Never waits.
@@ -85,6 +79,8 @@ class Arrivals:
             OSError: the disk fails; the next turn tries again.
         """
         self._read(now)
+        if self._settling.turn(now) and self._refreshes.take(now):
+            self._wanted = True
         refreshing, room = self.parts.refreshing, len(self.memory.journal.works) < MOST_WORKS
         due = [one for one in self._waiting.values() if room and one.is_due(now)]
         # what nobody has proven yet may be rubbish that never ends, and each refresh talks to the server
@@ -100,6 +96,7 @@ class Arrivals:
             self.parts.log("the metadata of releases is not fresh", code=result.code.value, why=result.text)
         refreshing.put_away()
         self._note_director()
+        self._settling.turn(now, fresh=True)
         for digest, envelope in sorted(self._waiting.items(), key=lambda item: _order(item[1].claims)):
             if self._is_known(envelope.claims):
                 del self._waiting[digest]  # another envelope of its number has just been taken up, or ended
@@ -138,7 +135,7 @@ class Arrivals:
         if desired.device != self.parts.device:
             self.parts.log("what came is desired of another device", device=desired.device)
             return
-        self.memory.reports.settle(desired.settled)
+        self._settling.came(desired.settled)
         self._replace(desired, now)
 
     def _replace(self, desired: Desired, now: Moment) -> None:
@@ -232,9 +229,7 @@ class Arrivals:
             del self._waiting[digest]
             return
         is_new = envelope.code is not refused.code
-        envelope.code, envelope.text, envelope.judged = refused.code, str(refused), now
-        envelope.tries += 1
-        envelope.rest_ms = wait_ms(envelope.tries, self.parts.device, envelope.claims.seq)
+        envelope.put_off(refused, now, self.parts.device, envelope.claims.seq)
         if not is_new:
             return
         if not envelope.proven:

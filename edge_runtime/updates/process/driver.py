@@ -11,13 +11,12 @@ from edge_runtime.updates.process.arrivals import Arrivals
 from edge_runtime.updates.process.bring import bring
 from edge_runtime.updates.process.memory import Memory
 from edge_runtime.updates.process.parts import Parts
+from edge_runtime.updates.process.telling import Telling
 
 BUSY_S, IDLE_S = 1.0, 5.0
 """Until the next turn is worth its while."""
 
 _MOST_STEPS = 32
-_WATCH_MS = 30_000
-_TENTHS = 10
 _FRESH_MS, _ASK_MS = 600_000, 3_600_000
 """How old an answer about newer metadata may be where a release is put in use, and while one waits for that."""
 
@@ -43,10 +42,8 @@ class Driver:
         self.parts = parts
         self.memory = Memory(parts)
         self.arrivals = Arrivals(parts, self.memory)
+        self._telling = Telling(parts, self.memory)
         self.trouble: str | None = None
-        self._told: dict[str, tuple[str | None, str | None]] = {}
-        self._watched: Moment | None = None
-        self._tenth = (0, 0)
         self._refused: tuple[int, UpdateCode, str] | None = None
         self._begun = Moment.now(parts.clock)
         self._begin()
@@ -57,7 +54,7 @@ class Driver:
         try:
             self.arrivals.turn(now)
             self._step_while_it_moves(now)
-            self._watch(now)
+            self._telling.turn(now)
             self.trouble = None
         except OSError as error:
             self.trouble = f"the disk fails: {error.strerror or error}; updates stand still until it does not"
@@ -87,9 +84,11 @@ class Driver:
         self._prune()
         lost = memory.lost
         for slot in self.parts.slots:
+            if self._telling.went_back(slot, now):
+                continue
             code = UpdateCode.STATE_LOST if lost is not None else None
             text = "" if lost is None else f"the journal was lost ({lost}); what runs stays"
-            self._tell_slot(slot, now, code, text)
+            self._telling.slot(slot, now, code, text)
         for work in memory.journal.works:
             if not work.state.is_terminal:
                 memory.tell(work.slot, now, self._look(work.slot), work=work)
@@ -140,7 +139,7 @@ class Driver:
         if seen.errand is not None and seen.errand.over:
             self.parts.errands.put_away()
             return True
-        self._tell_download(work, now)
+        self._telling.download(work, now)
         moved = decision.work != work or decision.left is not None
         return moved or bool({Order.FETCH, Order.COMMIT, Order.RESTORE} & set(decision.orders))
 
@@ -220,8 +219,7 @@ class Driver:
         view = self._look(work.slot)
         self.memory.end(work, left, now, view)
         self._refused = None
-        running = self.memory.running(work.slot, view)
-        self._told[work.slot] = (running.sha256, running.package)
+        self._telling.note(work.slot, view)
         self._prune()
 
     def _carry_out(self, order: Order, work: Work) -> None:
@@ -295,40 +293,8 @@ class Driver:
             except UpdateRefused as refused:
                 self.parts.log("the store cannot be tidied", why=str(refused))
 
-    # -- told --------------------------------------------------------------------------------------------------
-
     def _look(self, slot: str) -> SlotView | None:
         return self.parts.taking(slot).look(slot) if slot in self.parts.slots else None
-
-    def _watch(self, now: Moment) -> None:
-        """What runs is told anew when it changes by itself: it makes a verdict of the fleet worth a second look."""
-        if self._watched is not None and self._watched.age_ms(now) < _WATCH_MS:
-            return
-        self._watched = now
-        for slot in self.parts.slots:
-            view = self._look(slot)
-            if view is None or self.memory.journal.is_busy(slot):
-                continue
-            if (view.in_use.release, view.in_use.package) != self._told.get(slot):
-                self._tell_slot(slot, now)
-
-    def _tell_slot(self, slot: str, now: Moment, code: UpdateCode | None = None, text: str = "") -> None:
-        view = self._look(slot)
-        self.memory.tell(slot, now, view, code=code, text=text)
-        running = self.memory.running(slot, view)
-        self._told[slot] = (running.sha256, running.package)
-
-    def _tell_download(self, work: Work, now: Moment) -> None:
-        """Ten reports of a download at most, whatever it is cut into."""
-        errands = self.parts.errands
-        if work.state is not UpdateState.DOWNLOADING or errands.about != str(work.seq):
-            return
-        found = errands.look()
-        tenth = found.done_bytes * _TENTHS // max(1, found.of_bytes)
-        if (work.seq, tenth) > self._tenth and 0 < tenth < _TENTHS:
-            self._tenth = (work.seq, tenth)
-            done = (found.done_bytes, found.of_bytes)
-            self.memory.tell(work.slot, now, self._look(work.slot), work=work, done=done)
 
 
 _HARMLESS = frozenset({UpdateState.ACCEPTED, UpdateState.WAITING})

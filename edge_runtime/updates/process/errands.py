@@ -110,7 +110,12 @@ class ErrandsOnThread:
         if self._about is not None:
             raise AssertionError(f"{self._name}: {self._about} is not put away")
         self._about, self._result, self._told = about, None, _Progress()
-        threading.Thread(target=self._do, args=(work, self._told), name=self._name, daemon=True).start()
+        thread = threading.Thread(target=self._do, args=(work, self._told), name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # else it would be under way for ever
+            text = f"the system gives no thread for it: {error}"
+            self._result = Errand(over=True, code=UpdateCode.DEFECT, text=text, again=True)
 
     @property
     def about(self) -> str | None:

@@ -106,12 +106,15 @@ class Memory:
         self.reports.keep(self._report(work.slot, work.report_no, now, view, work=work, left=left))
         denied = work.release if denies(work) else None
         slot = work.slot if work.code is not UpdateCode.SLOT_UNKNOWN else None
-        known_bad = self.known_bad.with_end(slot, work.seq, work.report_no, denied)
+        # any number of the present director is later than one of an earlier director
+        counted = work.seq if work.order > self.journal.before else 0
+        known_bad = self.known_bad.with_end(slot, counted, work.report_no, denied)
         if known_bad != self.known_bad:
             self._parts.keeping.write(KNOWN_BAD, known_bad.encode())
             self.known_bad = known_bad
         ended = Ended(
             seq=work.seq,
+            order=work.order,
             slot=work.slot,
             action=work.assignment.action,
             state=work.state,
@@ -125,6 +128,18 @@ class Memory:
             at_ms=now.wall_ms,
         )
         self.write(self.journal.without(work.seq, ended))
+
+    def give_up(self, slot: str, release: str, code: UpdateCode, text: str) -> None:
+        """A release that was accepted does not stay: known bad until a later assignment names it again.
+
+        Raises:
+            OSError: as `end`.
+        """
+        known_bad = self.known_bad.with_end(slot, self.journal.heard.get(slot, 0), 0, release)
+        if known_bad != self.known_bad:
+            self._parts.keeping.write(KNOWN_BAD, known_bad.encode())
+            self.known_bad = known_bad
+        self.write(self.journal.went_back(slot, release, code, text))
 
     def tell(
         self,

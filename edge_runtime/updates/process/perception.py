@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.protocol.release import TrackerRule
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.swap import (
     MAX_LINE_BYTES,
     Activate,
@@ -28,18 +29,13 @@ from edge_runtime.updates.machine.observed import (
     Candidate,
     GivenUp,
     InUse,
-    Loading,
     Shadowed,
     SlotView,
 )
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.process.ports import Values
 
 ANSWER_S = 3.0
 """Perception answers at once whatever takes long; a longer silence is no answer."""
-
-_OF_THE_MOMENT = frozenset({UpdateCode.ACTIVATION, UpdateCode.DEFECT})
-"""Refusals that say how the slot stands now, such as nothing being loaded yet, and nothing about the release."""
 
 
 class PerceptionClient:
@@ -116,8 +112,7 @@ class PerceptionClient:
             why = getattr(error, "strerror", None) or type(error).__name__
             raise UpdateRefused(UpdateCode.LOAD, f"perception does not answer: {why}", again=True) from None
         if not answer.ok:
-            code = answer.code or UpdateCode.DEFECT
-            raise UpdateRefused(code, answer.text, again=code in _OF_THE_MOMENT)
+            raise UpdateRefused(answer.code or UpdateCode.DEFECT, answer.text, again=answer.again)
         return answer
 
     def _exchange(self, line: bytes) -> bytes:
@@ -172,7 +167,7 @@ def view_of(look: SlotLook, answer: SwapAnswer) -> SlotView:
         figures = look.candidate.shadow
         candidate = Candidate(
             release=look.candidate.release,
-            loading=Loading(look.candidate.state.value),
+            loading=look.candidate.state,
             code=look.candidate.code,
             text=look.candidate.text,
             shadow=Shadowed(

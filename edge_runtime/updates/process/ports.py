@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from edge_runtime.protocol.release import Bundle, ReleaseTerms, TrackerRule
-from edge_runtime.protocol.update import Assignment, DeviceFacts
+from edge_runtime.protocol.release_values import Values
+from edge_runtime.protocol.update import Assignment, DeviceFacts, Settled
 from edge_runtime.updates.machine.observed import Device, Errand, SlotView
 from edge_runtime.updates.store.slots import Slots, SlotState
 from edge_runtime.updates.wants import Want
@@ -17,8 +18,6 @@ from edge_runtime.updates.wants import Want
 if TYPE_CHECKING:
     from edge_runtime.updates.download.progress import Progress
     from edge_runtime.updates.trust.admission import Admitted, RunningRelease
-
-Values = Mapping[str, str | int | float | bool]
 
 
 class Trusting(Protocol):
@@ -43,6 +42,10 @@ class Trusting(Protocol):
 
     def still_signed(self, assignment: Assignment) -> bool:
         """Whether people still sign for what was admitted, by what is verified. Raises: UpdateRefused: unknown."""
+        ...
+
+    def settled(self, sealed: bytes) -> Settled:
+        """Which ends the fleet has heard of, by what is verified. Raises: UpdateRefused."""
         ...
 
     def director(self) -> str:
@@ -109,6 +112,10 @@ class Storing(Protocol):
 
     def revert(self, slot: str) -> SlotState:
         """Back to the last good one; nothing where nothing is on trial."""
+        ...
+
+    def give_up(self, slot: str, sha256: str) -> SlotState:
+        """Back to the last good one from a release that was accepted; nothing where it is not active."""
         ...
 
     def prune(self, keep: Collection[str] = ()) -> None:

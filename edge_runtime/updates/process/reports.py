@@ -5,18 +5,18 @@ A report of progress is worth one try, and goes when there are too many.
 """
 
 import json
-import re
+from collections.abc import Iterable
 
 from securesystemslib.signer import Signer
 
 from edge_runtime.protocol.envelope import read_envelope, seal
-from edge_runtime.protocol.update import REPORT_TYPE, StateReport
+from edge_runtime.protocol.update import REPORT_TYPE, SettledEnd, StateReport
+from edge_runtime.protocol.update_wire import REPORT_FILE
 from edge_runtime.protocol.wire import WireError
 from edge_runtime.updates.process.ports import Keeping
 
 FOLDER = "reports"
 MOST_PROGRESS = 64
-_NAME = re.compile(r"(\d{16})\.(terminal|progress)")
 
 
 class ReportKeeper:
@@ -32,18 +32,18 @@ class ReportKeeper:
 
     def __init__(self, keeping: Keeping, signer: Signer) -> None:
         self._keeping, self._signer = keeping, signer
-        self._terminal: dict[int, str] = {}
+        self._terminal: dict[int, int] = {}
         self._progress: list[str] = []
         self.last_no = 0
         for name in keeping.names(FOLDER):
-            match = _NAME.fullmatch(name)
+            match = REPORT_FILE.fullmatch(name)
             if match is None:
                 continue
             self.last_no = max(self.last_no, int(match[1]))
             if match[2] == "progress":
                 self._progress.append(name)
             elif (seq := self._seq(name)) is not None:
-                self._terminal[seq] = name
+                self._terminal[seq] = int(match[1])
 
     @property
     def unsettled(self) -> tuple[int, ...]:
@@ -67,23 +67,22 @@ class ReportKeeper:
             return
         self._keeping.write(f"{FOLDER}/{name}", seal(report, REPORT_TYPE, self._signer))
         if report.terminal:
-            self._terminal[report.seq] = name
+            self._terminal[report.seq] = report.report_no
             return
         self._progress.append(name)
         while len(self._progress) > MOST_PROGRESS:
             self._keeping.remove(f"{FOLDER}/{self._progress.pop(0)}")
 
-    def settle(self, seqs: tuple[int, ...]) -> None:
-        """The fleet has these.
+    def settle(self, ends: Iterable[SettledEnd]) -> None:
+        """The fleet has these, by the director's word; of an assignment whose report is another one it stays.
 
         Raises:
-            OSError: they cannot be removed; the fleet says so again.
+            OSError: they cannot be removed; ask again.
         """
-        for seq in seqs:
-            name = self._terminal.get(seq)
-            if name is not None:
-                self._keeping.remove(f"{FOLDER}/{name}")
-                del self._terminal[seq]
+        for end in ends:
+            if self._terminal.get(end.seq) == end.report_no:
+                self._keeping.remove(f"{FOLDER}/{end.report_no:016d}.terminal")
+                del self._terminal[end.seq]
 
     def _seq(self, name: str) -> int | None:
         """Which assignment a terminal report is about; one that cannot be read stays and goes up as it is."""

@@ -5,14 +5,13 @@
 
 import contextlib
 import json
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edge_runtime.errors import ConfigError, EdgeRuntimeError
-from edge_runtime.socket_path import short_socket_path, takes_datagrams
+from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.socket_path import DatagramSocket, short_socket_path
 
 _LARGEST_ASK = 1024
 _LARGEST_ANSWER = 1 << 17
@@ -36,27 +35,9 @@ class UpdatesSocket:
     """
 
     def __init__(self, path: Path, answer: Callable[[str], dict[str, Any]]) -> None:
-        self._path, self._answer = path, answer
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.settimeout(0)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST_ANSWER)
-        try:
-            if takes_datagrams(path):
-                raise ConfigError(f"another process of updates listens at {path}; a device has one")
-            path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                with short_socket_path(path) as name:
-                    self._socket.bind(name)
-            finally:
-                os.umask(before)
-        except OSError as error:
-            self._socket.close()
-            raise ConfigError(f"updates cannot listen at {path}: {error.strerror or error}") from None
-        except ConfigError:
-            self._socket.close()
-            raise
-        self._inode = path.stat().st_ino
+        self._answer = answer
+        self._socket = DatagramSocket(path, "process of updates")
+        self._socket.end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST_ANSWER)
 
     def fileno(self) -> int:
         """To wait on."""
@@ -66,19 +47,16 @@ class UpdatesSocket:
         """Answer what has come, a few at a time."""
         for _ in range(_MOST_PER_TURN):
             try:
-                data, sender = self._socket.recvfrom(_LARGEST_ASK + 1)
+                data, sender = self._socket.end.recvfrom(_LARGEST_ASK + 1)
             except OSError:
                 return
             if sender:
                 with contextlib.suppress(OSError):
-                    self._socket.sendto(json.dumps(self._told(data)).encode(), sender)
+                    self._socket.end.sendto(json.dumps(self._told(data)).encode(), sender)
 
     def close(self) -> None:
         """Listen no more."""
         self._socket.close()
-        with contextlib.suppress(OSError):
-            if self._path.stat().st_ino == self._inode:
-                self._path.unlink()
 
     def _told(self, data: bytes) -> dict[str, Any]:
         asked: object = None

@@ -20,6 +20,7 @@ def of_driver(driver: Driver) -> dict[str, Any]:
     now, windows = Moment.now(parts.clock), parts.rules.windows
     slots = parts.store.slots()
     device = parts.around.device()
+    is_open = windows.is_open(now.wall_ms)
     return {
         "running": True,
         "device": parts.device,
@@ -37,8 +38,8 @@ def of_driver(driver: Driver) -> dict[str, Any]:
         "unsettled": list(driver.memory.reports.unsettled),
         "obstacle": None if device.obstacle is None else device.obstacle.value,
         "obstacle_text": device.obstacle_text,
-        "window_open": windows.is_open(now.wall_ms),
-        "window_opens_ms": windows.opens_ms(now.wall_ms),
+        "window_open": is_open,
+        "window_opens_ms": None if is_open else windows.opens_ms(now.wall_ms),
     }
 
 

@@ -77,10 +77,6 @@ class Blobs:
         self._remember(sha256)
         return True
 
-    def forget(self, sha256: str) -> None:
-        """Believe nothing about content until its bytes were read again."""
-        self._proved.pop(sha256, None)
-
     def remove(self, sha256: str) -> None:
         """Forget content; releases that are made of it keep it."""
         self._proved.pop(sha256, None)

@@ -14,7 +14,7 @@ from edge_runtime.updates.store.materialise import read_bundle
 from edge_runtime.updates.store.places import Places
 from edge_runtime.updates.store.quota import Held, to_evict
 from edge_runtime.updates.store.slots import read_slots
-from edge_runtime.updates.store.space import free_bytes, mib, store_refusal
+from edge_runtime.updates.store.space import free_bytes, megabytes, store_refusal
 
 
 class Room:
@@ -65,14 +65,14 @@ class Room:
         if plan.freed >= worst:
             self._remove(plan.releases, plan.blobs)
             return
-        missing = mib(worst - plan.freed)
+        missing = megabytes(worst - plan.freed)
         if over >= short:
-            where = f"in the store's quota of {mib(self._quota)}: raise `updates.quota_mb`"
+            where = f"in the store's quota of {megabytes(self._quota)}: raise `updates.quota_mb`"
         else:
-            where = f"on the disk beside {mib(self._reserve)} that stay free: make room there"
+            where = f"on the disk beside {megabytes(self._reserve)} that stay free: make room there"
         raise UpdateRefused(
             UpdateCode.NO_SPACE,
-            f"{mib(more_bytes)} are to come, and {missing} are missing {where}",
+            f"{megabytes(more_bytes)} are to come, and {missing} are missing {where}",
             again=True,
         )
 

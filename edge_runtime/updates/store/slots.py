@@ -1,6 +1,5 @@
 """Which release each slot runs, and which it goes back to: one small file, written whole by one process."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -8,12 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from edge_runtime.durable import write_file
 from edge_runtime.protocol.release import Sha256
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.update import SlotName
 from edge_runtime.updates.store.places import Places
 
 _MAX_FILE = 1 << 20
-
-Values = dict[str, str | int | float | bool]
 
 
 class SlotState(BaseModel):
@@ -40,7 +38,7 @@ class SlotState(BaseModel):
             raise ValueError("what the configuration names is never on trial")
         return self
 
-    def begun(self, sha256: str, values: Mapping[str, str | int | float | bool]) -> "SlotState":
+    def begun(self, sha256: str, values: Values) -> "SlotState":
         """The same slot with a release on trial; a trial that it replaces was never good."""
         good, good_values = (
             (self.last_good, self.last_good_values) if self.trial else (self.active, self.values)
@@ -55,8 +53,10 @@ class SlotState(BaseModel):
 
     def reverted(self) -> "SlotState":
         """The same slot with what it ran before the trial; without a trial nothing changes."""
-        if not self.trial:
-            return self
+        return self.given_up() if self.trial else self
+
+    def given_up(self) -> "SlotState":
+        """The same slot with what it ran before, whether it was on trial or not."""
         return SlotState(
             active=self.last_good,
             values=self.last_good_values,

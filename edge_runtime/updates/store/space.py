@@ -1,18 +1,13 @@
 """Room on the disk, and what a failing disk means for an update."""
 
 import contextlib
-import errno
-import hashlib
 import os
 import shutil
 from pathlib import Path
 
-from edge_runtime.protocol.release import Bundle
 from edge_runtime.protocol.update import UpdateCode
-from edge_runtime.updates.problems import UpdateRefused
+from edge_runtime.updates.problems import UpdateRefused, disk_refusal
 from edge_runtime.updates.store.places import Places
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def free_bytes(folder: Path) -> int:
@@ -25,22 +20,14 @@ def free_bytes(folder: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def digest_of(bundle: Bundle) -> str:
-    """SHA-256 of a bundle's canonical bytes, which names the release."""
-    return hashlib.sha256(bundle.canonical_bytes()).hexdigest()
-
-
-def mib(count: int) -> str:
-    """Bytes for people, rounded up."""
-    return f"{-(-count // (1 << 20))} MiB"
+def megabytes(count: int) -> str:
+    """Bytes for people, rounded up, in the unit of the settings: a million."""
+    return f"{-(-count // 1_000_000)} MB"
 
 
 def store_refusal(error: OSError) -> UpdateRefused:
     """What a failure of the disk means."""
-    why = error.strerror or type(error).__name__
-    if error.errno in _FULL:
-        return UpdateRefused(UpdateCode.NO_SPACE, f"the disk of the releases is full ({why})", again=True)
-    return UpdateRefused(UpdateCode.DEFECT, f"the folder of releases cannot be used: {why}", again=True)
+    return disk_refusal(error, UpdateCode.DEFECT, "the folder of releases cannot be used")
 
 
 def sweep(places: Places) -> None:

@@ -4,11 +4,12 @@ Nothing here needs a network. Only one process holds a `ReleaseStore`; others re
 `begin_start`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 from edge_runtime.protocol.release import Bundle, ReleaseTerms
 from edge_runtime.protocol.release_content import why_file_refused
+from edge_runtime.protocol.release_values import Values
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.store.blobs import Blobs
@@ -22,8 +23,8 @@ from edge_runtime.updates.store.materialise import (
 from edge_runtime.updates.store.places import Places
 from edge_runtime.updates.store.room import Room
 from edge_runtime.updates.store.slots import Slots, SlotState, read_slots, write_slots
-from edge_runtime.updates.store.space import digest_of, store_refusal, sweep
-from edge_runtime.updates.store.starting import clear_starts
+from edge_runtime.updates.store.space import store_refusal, sweep
+from edge_runtime.updates.store.starting import clear_starts, watch_starts
 from edge_runtime.updates.wants import Want
 
 DEFAULT_QUOTA_BYTES = 4 << 30
@@ -60,10 +61,6 @@ class ReleaseStore:
 
     # ---- content
 
-    def has(self, sha256: str) -> bool:
-        """Whether content is here, under its name; its digest was right when it came."""
-        return self._blobs.path(sha256).is_file()
-
     def read(self, sha256: str, length: int) -> bytes | None:
         """A small blob whole and undamaged, or None."""
         if not self._blobs.is_whole(sha256, length):
@@ -78,7 +75,7 @@ class ReleaseStore:
 
         What is here for it already stays until `prune`, so that another release cannot push it out.
         """
-        self._room.want(digest_of(bundle), bundle)
+        self._room.want(bundle.sha256, bundle)
         found: dict[str, Want] = {}
         for file in bundle.files:
             if file.sha256 not in found and not self._blobs.is_whole(file.sha256, file.bytes):
@@ -113,7 +110,7 @@ class ReleaseStore:
             UpdateRefused: content is missing or damaged (fetch what `missing` says), is executable, or does not fit
                 on the disk.
         """
-        sha256 = digest_of(bundle)
+        sha256 = bundle.sha256
         self._room.want(sha256, bundle)
         for file in bundle.files:
             if not self._blobs.is_whole(file.sha256, file.bytes):
@@ -144,22 +141,7 @@ class ReleaseStore:
     def bundle(self, sha256: str) -> Bundle | None:
         """A release's list of files; None where it is not here or is damaged."""
         found = read_bundle(self.places, sha256)
-        return found if found is not None and digest_of(found) == sha256 else None
-
-    def verify(self, sha256: str) -> list[Want]:
-        """Read a release's content again; what is damaged is removed, to be fetched and kept again.
-
-        Raises:
-            UpdateRefused: its list of files is not here, or is damaged itself.
-        """
-        bundle = self.bundle(sha256)
-        if bundle is None:
-            raise UpdateRefused(
-                UpdateCode.BAD_BUNDLE, f"the release {sha256[:12]}… is not whole in the store", again=True
-            )
-        for file in bundle.files:
-            self._blobs.forget(file.sha256)
-        return self.missing(bundle)
+        return found if found is not None and found.sha256 == sha256 else None
 
     # ---- slots
 
@@ -167,9 +149,7 @@ class ReleaseStore:
         """What each slot runs."""
         return read_slots(self.places.root)
 
-    def begin_trial(
-        self, slot: str, sha256: str, values: Mapping[str, str | int | float | bool] | None = None
-    ) -> SlotState:
+    def begin_trial(self, slot: str, sha256: str, values: Values | None = None) -> SlotState:
         """From now on a slot opens this release, on trial; durable when it returns.
 
         Args:
@@ -197,12 +177,17 @@ class ReleaseStore:
         return begun
 
     def commit(self, slot: str) -> SlotState:
-        """What is on trial is good from now on; nothing where nothing is on trial.
+        """What is on trial is good from now on, and watched for a while; nothing where nothing is on trial.
 
         Raises:
             UpdateRefused: the disk fails; the trial goes on.
         """
         state = self.slots().of(slot)
+        if state.trial and state.active is not None:
+            try:
+                watch_starts(self.places, slot, state.active)
+            except OSError as error:
+                raise store_refusal(error) from None
         return self._change(slot, state, state.committed())
 
     def revert(self, slot: str) -> SlotState:
@@ -213,6 +198,15 @@ class ReleaseStore:
         """
         state = self.slots().of(slot)
         return self._change(slot, state, state.reverted())
+
+    def give_up(self, slot: str, sha256: str) -> SlotState:
+        """Back to the last good one from an accepted release that does not stay; nothing where it is not active.
+
+        Raises:
+            UpdateRefused: the disk fails; perception's own count of starts keeps it from being opened all the same.
+        """
+        state = self.slots().of(slot)
+        return self._change(slot, state, state.given_up() if state.active == sha256 else state)
 
     # ---- room
 

@@ -7,23 +7,26 @@ from dataclasses import dataclass
 from tuf.api.exceptions import RepositoryError
 from tuf.api.metadata import Targets
 
-from edge_runtime.protocol.envelope import read_envelope, record_in
+from edge_runtime.protocol.envelope import RecordT, read_envelope, record_in
 from edge_runtime.protocol.release import ReleaseKind, ReleaseTerms, bucket
+from edge_runtime.protocol.release_values import value_problem
 from edge_runtime.protocol.update import (
     ASSIGNMENT_TYPE,
     DIRECTOR_ROLE,
+    SETTLED_TYPE,
     Assignment,
     DeviceFacts,
+    Settled,
     UpdateAction,
     UpdateCode,
     kind_of,
 )
 from edge_runtime.protocol.wire import WireError
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.trust.chain import Chain
+from edge_runtime.updates.trust.chain import Chain, Listing
 from edge_runtime.updates.trust.fit import refuse_misfit
 from edge_runtime.updates.trust.memory import Line
-from edge_runtime.updates.trust.moment import Moment, iso
+from edge_runtime.updates.trust.moment import JudgedTime, iso
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +90,40 @@ def unsealed(sealed: bytes, targets: Targets | None) -> Assignment:
     Raises:
         UpdateRefused: BAD_ENVELOPE, DIRECTOR_SIGNATURE.
     """
+    return _from_director(sealed, targets, ASSIGNMENT_TYPE, Assignment, "assignment")
+
+
+def unsealed_settlement(sealed: bytes, targets: Targets, device: str) -> Settled:
+    """The settled ends in an envelope.
+
+    Args:
+        sealed: as it came.
+        targets: as in `unsealed`.
+        device: this one's id.
+
+    Raises:
+        UpdateRefused: BAD_ENVELOPE, DIRECTOR_SIGNATURE, WRONG_DEVICE.
+    """
+    found = _from_director(sealed, targets, SETTLED_TYPE, Settled, "settlement of reports")
+    if found.device != device:
+        raise UpdateRefused(UpdateCode.WRONG_DEVICE, f"the settlement of reports is for {found.device}")
+    return found
+
+
+def _from_director(
+    sealed: bytes, targets: Targets | None, payload_type: str, kind: type[RecordT], what: str
+) -> RecordT:
     try:
-        envelope = read_envelope(sealed, ASSIGNMENT_TYPE)
+        envelope = read_envelope(sealed, payload_type)
         if targets is not None:
             targets.verify_delegate(DIRECTOR_ROLE, envelope.pae(), envelope.signatures)
-        return record_in(envelope, Assignment)
+        return record_in(envelope, kind)
     except WireError as error:
-        raise UpdateRefused(UpdateCode.BAD_ENVELOPE, f"what came is no assignment: {error}") from None
+        raise UpdateRefused(UpdateCode.BAD_ENVELOPE, f"what came is no {what}: {error}") from None
     except (RepositoryError, ValueError):  # nobody is director, or somebody else has signed
         raise UpdateRefused(
             UpdateCode.DIRECTOR_SIGNATURE,
-            "the assignment is not signed by the director that the fleet's targets name",
+            f"the {what} is not signed by the director that the fleet's targets name",
             again=True,
         ) from None
 
@@ -154,7 +180,7 @@ def proved_ms(assignment: Assignment, nonce: str | None) -> int | None:
     return assignment.issued_ms
 
 
-def refuse_run_out(assignment: Assignment, moment: Moment, proof_ms: int | None) -> None:
+def refuse_run_out(assignment: Assignment, moment: JudgedTime, proof_ms: int | None) -> None:
     """Refuse an assignment that has expired, unless the nonce proves that it is new.
 
     Raises:
@@ -178,7 +204,7 @@ def refuse_run_out(assignment: Assignment, moment: Moment, proof_ms: int | None)
     )
 
 
-def terms_of(assignment: Assignment, targets: Targets, role: Targets) -> ReleaseTerms:
+def terms_of(assignment: Assignment, targets: Targets, role: Listing) -> ReleaseTerms:
     """The signed terms of the release that an assignment names.
 
     Args:
@@ -190,7 +216,7 @@ def terms_of(assignment: Assignment, targets: Targets, role: Targets) -> Release
         UpdateRefused: TARGET_UNKNOWN: nobody signed for it; TARGET_MISMATCH: it was signed as something else.
     """
     path, kind = str(assignment.target), kind_of(assignment.slot)
-    signed = role.targets.get(path)
+    signed = role.target(path)
     if signed is None or not _may_sign(targets, kind, path):
         raise UpdateRefused(UpdateCode.TARGET_UNKNOWN, f"nobody has signed a release {path}, or no longer")
     if (signed.length, signed.hashes.get("sha256")) != (assignment.length, assignment.sha256):
@@ -206,10 +232,31 @@ def terms_of(assignment: Assignment, targets: Targets, role: Targets) -> Release
     return terms
 
 
+def terms_now(path: str, role: Listing) -> ReleaseTerms | None:
+    """The terms that people sign for a release at this time; None where it is revoked, or cannot be read."""
+    signed = role.target(path)
+    try:
+        terms = None if signed is None else ReleaseTerms.from_custom(signed.custom)
+    except ValueError:
+        return None
+    return terms if terms is not None and terms.target == path else None
+
+
 def _may_sign(targets: Targets, kind: ReleaseKind, path: str) -> bool:
     """Whether the role of a kind was given a path: it cannot speak beyond what was delegated to it."""
     roles = None if targets.delegations is None else targets.delegations.roles
     return roles is not None and kind.role in roles and roles[kind.role].is_delegated_path(path)
+
+
+def refuse_values(assignment: Assignment, terms: ReleaseTerms) -> None:
+    """Refuse values of this device that the people who signed did not allow: they are the director's word alone.
+
+    Raises:
+        UpdateRefused: VALUE_NOT_PERMITTED.
+    """
+    problem = value_problem(terms.values, assignment.values)
+    if problem is not None:
+        raise UpdateRefused(UpdateCode.VALUE_NOT_PERMITTED, f"{terms.target}: {problem}")
 
 
 def refuse_unpermitted(
@@ -227,8 +274,10 @@ def refuse_unpermitted(
         True for a release that is older than what has run here and that somebody signed the way back to.
 
     Raises:
-        UpdateRefused: a misfit's code, COUNTER, ROLLBACK_NOT_PERMITTED, LABELS, KNOWN_BAD or RING_CLOSED.
+        UpdateRefused: VALUE_NOT_PERMITTED, a misfit's code, COUNTER, ROLLBACK_NOT_PERMITTED, LABELS, KNOWN_BAD or
+            RING_CLOSED.
     """
+    refuse_values(assignment, terms)  # also of what runs: other values are another configuration
     running = recipient.running[assignment.slot]
     if running.sha256 == assignment.sha256:
         return False  # nothing would change
@@ -263,14 +312,16 @@ def _refuse_back(
     """Refuse a way back that nobody signed for; whether it is one that somebody did.
 
     What the slot ran before counts as well: counters of another name start anew, and by way of a second name, or by
-    losing the record of what runs, one would come back to any release of the first.
+    losing the record of what runs, one would come back to any release of the first. `lines` has what runs too, with
+    the permissions that people signed last: those in the record of a release that runs may have been taken back.
     """
     known = lines.get(terms.name, Line())
     is_same_name = running.terms is not None and running.terms.name == terms.name
     lowest = running.counter + 1 if is_same_name else known.counter
     if terms.counter >= lowest:
         return False
-    permitting = (known.rollback_to, () if running.terms is None else running.terms.rollback_to)
+    own = Line() if running.terms is None else lines.get(running.terms.name, Line())
+    permitting = (known.rollback_to, own.rollback_to)
     if assignment.action is not UpdateAction.ROLLBACK:
         raise UpdateRefused(
             UpdateCode.COUNTER,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.durable import write_file
+from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
 
 ROOT_NAME = "root.json"
 METADATA_NAME = "metadata"
-MAX_ROOT_BYTES = 512_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ def check_root(data: bytes) -> BootstrapRoot:
     # tuf takes 0.13 s to import, and enrolment is a command that a person waits for
     from tuf.api.metadata import Metadata, Root  # noqa: PLC0415
 
-    from edge_runtime.updates.trust.chain import Kept, end_ms, newest_root  # noqa: PLC0415
+    from edge_runtime.updates.trust.chain import KeptMetadata, end_ms, newest_root  # noqa: PLC0415
 
     if len(data) > MAX_ROOT_BYTES:
         raise UpdateRefused(
             UpdateCode.METADATA_INVALID, f"a root has at most {MAX_ROOT_BYTES} bytes: this is another file"
         )
-    root, _ = newest_root(Kept(data, {}, {}))
+    root, _ = newest_root(KeptMetadata(data, {}, {}))
     role = root.roles["root"]
     fingerprint = hashlib.sha256(Metadata[Root].from_bytes(data).signed_bytes).hexdigest()
     return BootstrapRoot(root.version, fingerprint, role.threshold, len(role.keyids), end_ms(root))

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edge_runtime.durable import staged_directory, sync_directory, write_file
-from edge_runtime.updates.trust.chain import Kept
+from edge_runtime.protocol.metadata_limits import MAX_TARGETS_BYTES
+from edge_runtime.updates.trust.chain import KeptMetadata
 
 _HISTORY = "root_history"
-_MAX_BYTES = 8 << 20
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 
@@ -42,7 +42,7 @@ class MetadataFolder:
                         found.append((entry.name, facts.st_ino, facts.st_mtime_ns, facts.st_size))
         return tuple(sorted(found))
 
-    def kept(self, anchor: bytes, anchor_version: int) -> Kept:
+    def kept(self, anchor: bytes, anchor_version: int) -> KeptMetadata:
         """What lies here; a file that cannot be read is one that is missing.
 
         Args:
@@ -58,7 +58,7 @@ class MetadataFolder:
             for path in self.path.glob("*.json"):
                 if path.name != "root.json" and (data := _read(path)) is not None:
                     files[path.stem] = data
-        return Kept(anchor, roots, files)
+        return KeptMetadata(anchor, roots, files)
 
     def root(self, version: int) -> bytes | None:
         """The file of a root that was reached once, or None."""
@@ -143,7 +143,7 @@ class MetadataFolder:
 def _read(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+            data = file.read(MAX_TARGETS_BYTES + 1)
     except OSError:
         return None
-    return data if len(data) <= _MAX_BYTES else None
+    return data if len(data) <= MAX_TARGETS_BYTES else None

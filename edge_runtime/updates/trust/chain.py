@@ -6,13 +6,16 @@ the same chain over the files that the `Updater` left, by tuf's own records and 
 means for them is decided in `moment`. `tests/updates/trust/test_oracle.py` holds the two against each other.
 """
 
+import copy
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from securesystemslib.signer import Signature
 from tuf.api.exceptions import RepositoryError
-from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, Targets, Timestamp
+from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
 
 from edge_runtime.errors import first_line
 from edge_runtime.protocol.release import canonical
@@ -21,9 +24,12 @@ from edge_runtime.updates.problems import UpdateRefused
 
 SignedT = TypeVar("SignedT", bound=Signed)
 
+_MALFORMED = (RepositoryError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What tuf's records let out for what is no metadata."""
+
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptMetadata:
     """Metadata as it lies on the disk, not verified.
 
     Attributes:
@@ -66,12 +72,49 @@ class Chain:
         return f"{role}.json" in self.snapshot.meta
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Verified metadata of a role that signs releases; a target is read when it is asked for.
+
+    Attributes:
+        signed: all of it but its targets.
+        targets: those, as plain data, by path.
+    """
+
+    signed: Targets
+    targets: Mapping[str, Any]
+
+    @property
+    def version(self) -> int:
+        """Of the metadata."""
+        return int(self.signed.version)
+
+    @property
+    def end_ms(self) -> int:
+        """When it ends, milliseconds since 1970."""
+        return end_ms(self.signed)
+
+    def target(self, path: str) -> TargetFile | None:
+        """What is signed under a path; None where nothing is.
+
+        Raises:
+            UpdateRefused: METADATA_INVALID: what is signed there is no target.
+        """
+        plain = self.targets.get(path)
+        if plain is None:
+            return None
+        try:
+            return TargetFile.from_dict(copy.deepcopy(plain), path)  # tuf takes apart what it is given
+        except _MALFORMED as error:
+            raise _invalid(path.partition("/")[0], f"lists {path} wrongly: {first_line(error)}") from None
+
+
 def end_ms(signed: Signed) -> int:
     """When metadata ends, milliseconds since 1970."""
     return round(signed.expires.timestamp() * 1000)
 
 
-def newest_root(kept: Kept) -> tuple[Root, bytes]:
+def newest_root(kept: KeptMetadata) -> tuple[Root, bytes]:
     """The last root that the anchor leads to, with its file.
 
     Raises:
@@ -90,7 +133,7 @@ def newest_root(kept: Kept) -> tuple[Root, bytes]:
     return root, data
 
 
-def verify_chain(kept: Kept) -> Chain:
+def verify_chain(kept: KeptMetadata) -> Chain:
     """Verify the top-level metadata, each by the one before it.
 
     Raises:
@@ -103,27 +146,69 @@ def verify_chain(kept: Kept) -> Chain:
     return Chain(root, hashlib.sha256(data).hexdigest(), timestamp, snapshot, targets)
 
 
-def verify_role(chain: Chain, kept: Kept, role: str) -> Targets:
+def verify_role(chain: Chain, kept: KeptMetadata, role: str) -> Listing:
     """Verify the metadata of a role that the top-level targets delegate to.
 
     Raises:
         UpdateRefused: METADATA_UNAVAILABLE: nobody published any, or the file is missing; METADATA_INVALID.
     """
-    return _listed(Targets, _file(kept, role), _meta(chain.snapshot, role), chain.targets, role)
+    data, meta = _file(kept, role), _meta(chain.snapshot, role)
+    _require_listed(data, meta, role)
+    try:
+        found = _as_signed(data, role, chain.targets) or _listing(_load(Targets, data, chain.targets, role))
+    except _MALFORMED as error:
+        raise _invalid(role, f"cannot be trusted: {first_line(error)}") from None
+    _require_version(found.signed, meta, role)
+    return found
+
+
+def _as_signed(data: bytes, role: str, delegator: Targets) -> Listing | None:
+    """Metadata whose file holds the very bytes that were signed, or None where it is to be looked at by tuf.
+
+    tuf makes a record of each target and text of all records again: of a thousand releases, a device is asked for
+    one. What the fleet's server publishes is compact and sorted, and so has the canonical form in it. Only what the
+    signatures are over is read: nothing beside it in the file counts.
+    """
+    head, mark, rest = data.partition(b',"signed":')
+    if not mark or not head.startswith(b'{"signatures":[') or not rest.endswith(b"}}"):
+        return None
+    said = rest[:-1]
+    signatures = [Signature.from_dict(one) for one in json.loads(head + b"}")["signatures"]]
+    by_key = {one.keyid: one for one in signatures}
+    if len(by_key) < len(signatures) or not delegator.get_verification_result(role, said, by_key):
+        return None
+    plain = json.loads(said)
+    targets = plain["targets"]
+    if plain["_type"] != Targets.type or not isinstance(targets, dict):
+        return None
+    return Listing(Targets.from_dict({**plain, "targets": {}}), targets)
+
+
+def _listing(signed: Targets) -> Listing:
+    """The same of metadata that tuf has read."""
+    return Listing(signed, {path: target.to_dict() for path, target in signed.targets.items()})
 
 
 def _listed(
     kind: type[SignedT], data: bytes, meta: MetaFile, delegator: Root | Targets, role: str
 ) -> SignedT:
     """Metadata that other metadata lists by version, and by length and digest where it says so."""
+    _require_listed(data, meta, role)
+    signed = _load(kind, data, delegator, role)
+    _require_version(signed, meta, role)
+    return signed
+
+
+def _require_listed(data: bytes, meta: MetaFile, role: str) -> None:
     try:
         meta.verify_length_and_hashes(data)
     except RepositoryError:
         raise _invalid(role, "is not the file that the other metadata lists") from None
-    signed = _load(kind, data, delegator, role)
+
+
+def _require_version(signed: Signed, meta: MetaFile, role: str) -> None:
     if signed.version != meta.version:
         raise _invalid(role, f"has version {signed.version}, and {meta.version} is listed")
-    return signed
 
 
 def _load(kind: type[SignedT], data: bytes, delegator: Root | Targets | None, role: str) -> SignedT:
@@ -155,7 +240,7 @@ def _verify(delegator: Root | Targets, role: str, found: Metadata[Any]) -> None:
         delegator.verify_delegate(role, found.signed_bytes, found.signatures)
 
 
-def _file(kept: Kept, role: str) -> bytes:
+def _file(kept: KeptMetadata, role: str) -> bytes:
     data = kept.files.get(role)
     if data is None:
         raise UpdateRefused(

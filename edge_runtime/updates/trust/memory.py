@@ -6,13 +6,20 @@ somebody who deletes the folder, makes month-old metadata acceptable again. This
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tuf.api.metadata import Role, Root
 
-from edge_runtime.protocol.release import ReleaseTerms, Sha256, UnixMilliseconds, canonical
+from edge_runtime.protocol.release import (
+    ReleaseKind,
+    ReleaseTerms,
+    Sha256,
+    UnixMilliseconds,
+    canonical,
+    target_path,
+)
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.trust.chain import Chain
@@ -27,12 +34,14 @@ class Line(BaseModel):
     """The release of one name that a slot ran last.
 
     Attributes:
+        revision: of the newest terms that were seen for it.
         rollback_to: SHA-256 of the bundles to which its terms permit to go back.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     counter: Version = 0
+    revision: Version = 0
     rollback_to: Annotated[tuple[Sha256, ...], Field(max_length=64)] = ()
 
 
@@ -109,13 +118,31 @@ class Memory(BaseModel):
         return self.model_copy(update={"floor_ms": max(self.floor_ms, floor_ms)})
 
     def with_line(self, slot: str, terms: ReleaseTerms) -> "Memory":
-        """This, with the terms of a release that a slot runs."""
-        known, line = self.lines.get(slot, {}), Line(counter=terms.counter, rollback_to=terms.rollback_to)
-        if known.get(terms.name) == line:
+        """This, with the terms of a release that a slot runs; older terms of the same release change nothing."""
+        known, line = self.lines.get(slot, {}), _line(terms)
+        there = known.get(terms.name)
+        if there is not None and there.counter == line.counter and there.revision >= line.revision:
             return self
         others = [(name, other) for name, other in known.items() if name != terms.name]
         kept = dict(others[-(_NAMES_PER_SLOT - 1) :])
         return self.model_copy(update={"lines": {**self.lines, slot: {**kept, terms.name: line}}})
+
+    def following(self, slot: str, kind: ReleaseKind, now: Callable[[str], ReleaseTerms | None]) -> "Memory":
+        """This, with the terms that people have signed anew for what a slot ran.
+
+        Args:
+            slot: its name.
+            kind: of its releases.
+            now: the terms of a target at this time; None where it is no longer signed.
+        """
+        known = self.lines.get(slot, {})
+        found = {name: now(target_path(kind, name, line.counter)) for name, line in known.items()}
+        newer = {
+            name: _line(terms)
+            for name, terms in found.items()
+            if terms is not None and terms.revision > known[name].revision
+        }
+        return self.model_copy(update={"lines": {**self.lines, slot: {**known, **newer}}}) if newer else self
 
     def to_bytes(self) -> bytes:
         """A file that `from_bytes` reads; a damaged one is noticed by its digest."""
@@ -133,6 +160,10 @@ class Memory(BaseModel):
             return cls.model_validate(inner)
         except (ValueError, KeyError, TypeError, RecursionError, ValidationError):
             return None
+
+
+def _line(terms: ReleaseTerms) -> Line:
+    return Line(counter=terms.counter, revision=terms.revision, rollback_to=terms.rollback_to)
 
 
 def role_keys(root: Root) -> dict[str, str]:

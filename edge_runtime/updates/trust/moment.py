@@ -17,7 +17,7 @@ EARLIEST_MS = 1_767_225_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class JudgedTime:
     """Now, with what is known about it.
 
     Attributes:
@@ -31,7 +31,7 @@ class Moment:
     floor_ms: int
 
     @classmethod
-    def of(cls, label: WallLabel, floor_ms: int) -> "Moment":
+    def of(cls, label: WallLabel, floor_ms: int) -> "JudgedTime":
         """The moment of a reading of the clock."""
         return cls(label.unix_ns // NS_PER_MS, label.synced, floor_ms)
 

@@ -14,22 +14,28 @@ from tuf.ngclient import Updater, UpdaterConfig
 from tuf.ngclient.fetcher import FetcherInterface
 
 from edge_runtime.errors import first_line
+from edge_runtime.protocol.metadata_limits import (
+    MAX_ROOT_BYTES,
+    MAX_SNAPSHOT_BYTES,
+    MAX_TARGETS_BYTES,
+    MAX_TIMESTAMP_BYTES,
+)
 from edge_runtime.protocol.release import BUNDLE_NAME, ReleaseKind
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.trust.cache import MetadataFolder
 from edge_runtime.updates.trust.chain import verify_chain
 from edge_runtime.updates.trust.fetch import FetchFailed, Get
-from edge_runtime.updates.trust.moment import Moment
+from edge_runtime.updates.trust.moment import JudgedTime
 
 LIMITS = UpdaterConfig(
     max_root_rotations=256,
-    root_max_length=512_000,
-    timestamp_max_length=16_384,
-    snapshot_max_length=2_000_000,
-    targets_max_length=5_000_000,
+    root_max_length=MAX_ROOT_BYTES,
+    timestamp_max_length=MAX_TIMESTAMP_BYTES,
+    snapshot_max_length=MAX_SNAPSHOT_BYTES,
+    targets_max_length=MAX_TARGETS_BYTES,
 )
-"""Bytes of one file, before anything of it is read; 5 MB hold the terms of some 4,000 releases."""
+"""Bytes of one file, before anything of it is read."""
 
 _BASE = "metadata:///"
 
@@ -69,7 +75,7 @@ class _Road(FetcherInterface):
         yield self.download_bytes(url, LIMITS.targets_max_length)
 
 
-def refresh_into(folder: MetadataFolder, anchor: bytes, get: Get, moment: Moment) -> None:
+def refresh_into(folder: MetadataFolder, anchor: bytes, get: Get, moment: JudgedTime) -> None:
     """Bring a folder's metadata up to date.
 
     Args:

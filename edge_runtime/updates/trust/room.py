@@ -2,18 +2,17 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-from tuf.api.metadata import Targets
 
 from edge_runtime.clock import Clock
 from edge_runtime.durable import write_file
-from edge_runtime.protocol.release import ReleaseKind
+from edge_runtime.protocol.release import ReleaseKind, ReleaseTerms
 from edge_runtime.protocol.update import (
     DIRECTOR_ROLE,
     Assignment,
     DeviceFacts,
+    Settled,
     UpdateAction,
     UpdateCode,
     kind_of,
@@ -23,10 +22,17 @@ from edge_runtime.updates.trust import admission
 from edge_runtime.updates.trust.admission import Admitted, Recipient, RunningRelease
 from edge_runtime.updates.trust.bootstrap import METADATA_NAME, read_root, refusal_of
 from edge_runtime.updates.trust.cache import MetadataFolder, Stamp
-from edge_runtime.updates.trust.chain import Chain, Kept, end_ms, newest_root, verify_chain, verify_role
+from edge_runtime.updates.trust.chain import (
+    Chain,
+    KeptMetadata,
+    Listing,
+    newest_root,
+    verify_chain,
+    verify_role,
+)
 from edge_runtime.updates.trust.fetch import Fetch, FetchFailed
 from edge_runtime.updates.trust.memory import Memory, keys_digest
-from edge_runtime.updates.trust.moment import Moment
+from edge_runtime.updates.trust.moment import JudgedTime
 from edge_runtime.updates.trust.refresh import refresh_into
 
 STATE_NAME = "trust-state.json"
@@ -57,11 +63,11 @@ class _Verified:
 
     stamp: Stamp
     bootstrap_sha256: str
-    kept: Kept
+    kept: KeptMetadata
     chain: Chain
-    roles: dict[str, Targets] = field(default_factory=dict)
+    roles: dict[str, Listing] = field(default_factory=dict)
 
-    def role(self, role: str) -> Targets:
+    def role(self, role: str) -> Listing:
         if role not in self.roles:
             self.roles[role] = verify_role(self.chain, self.kept, role)
         return self.roles[role]
@@ -173,9 +179,11 @@ class Trust:
         role_name = kind_of(assignment.slot).role
         role = verified.role(role_name)
         # before the assignment's own end: a clock that is wrong comes right, and then it is as good as ever
-        moment.refuse_ended({**chain.ends_ms(), role_name: end_ms(role)}, proof_ms)
+        moment.refuse_ended({**chain.ends_ms(), role_name: role.end_ms}, proof_ms)
         admission.refuse_run_out(assignment, moment, proof_ms)
         terms = admission.terms_of(assignment, chain.targets, role)
+        self._follow(assignment.slot, role)
+        recipient = replace(recipient, lines=self._memory.lines)
         back = admission.refuse_unpermitted(assignment, terms, recipient, moment.judged_ms(proof_ms))
         return Admitted(assignment, terms, back)
 
@@ -197,6 +205,14 @@ class Trust:
         except UpdateRefused:
             return False
         return True
+
+    def settled(self, sealed: bytes) -> Settled:
+        """Ends of assignments whose reports the fleet has, by the director's word; no network, at any time.
+
+        Raises:
+            UpdateRefused: BAD_ENVELOPE, DIRECTOR_SIGNATURE or WRONG_DEVICE; or nothing is trusted now.
+        """
+        return admission.unsealed_settlement(sealed, self._trusted().chain.targets, self._device)
 
     def time_floor_ms(self) -> int:
         """Milliseconds since 1970 before which no time is believed; 0 where nothing is known."""
@@ -266,8 +282,8 @@ class Trust:
                 return data, memory.root_version
         return bootstrap, 0
 
-    def _moment(self) -> Moment:
-        return Moment.of(self._clock.wall(), self.time_floor_ms())
+    def _moment(self) -> JudgedTime:
+        return JudgedTime.of(self._clock.wall(), self.time_floor_ms())
 
     def _note_running(self, running: Mapping[str, RunningRelease]) -> None:
         memory = self._memory
@@ -275,6 +291,14 @@ class Trust:
             if release.terms is not None:
                 memory = memory.with_line(slot, release.terms)
         self._remember(memory)
+
+    def _follow(self, slot: str, role: Listing) -> None:
+        """People may have signed other terms for what runs: what those no longer permit is not permitted."""
+
+        def now(path: str) -> ReleaseTerms | None:
+            return admission.terms_now(path, role)
+
+        self._remember(self._memory.following(slot, kind_of(slot), now))
 
     def _remembered(self) -> Memory:
         try:

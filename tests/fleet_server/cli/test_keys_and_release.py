@@ -211,6 +211,43 @@ def test_a_release_is_taken_back_by_two_people(team: Desk) -> None:
     assert team("health") in (0, 1)
 
 
+def test_other_terms_for_a_release_that_is_out(team: Desk, tmp_path: Path) -> None:
+    release = team.pack(configuration(team.file("overlay")), "--name", "base")
+    proposal = team.sign("ada", release, "--open", "2%")
+    team.ok("release", "approve", proposal, *team.keys("ben"))
+    team.ok("release", "publish", proposal, "--release", release)
+    revised = team.file("wider.proposal")
+    common = [
+        "--repository",
+        team.export(),
+        "--out",
+        revised,
+        "--kind",
+        "configuration",
+        "--reason",
+        "all is well",
+    ]
+    team.refused(2, "would stay as they are", "release", "terms", "base", "1", *common, *team.keys("ada"))
+    terms = team.file("terms.yaml")
+    terms.write_text("probation: {seconds: 60}\n")
+    team.ok(
+        *("release", "terms", "base", "1", "--open", "2%", "--open", "100%", "--hardware", "orin"),
+        *("--terms", terms, *common, *team.keys("ada")),
+    )
+    assert "new terms   configurations/base/1/bundle.json, revision 2: all is well" in team.err
+    assert "was         openings: [{'basis_points': 200" in team.err
+    team.refused(1, "signatures", "release", "publish", revised)
+    team.ok("release", "approve", revised, *team.keys("ben"))
+    team.ok("release", "publish", revised)
+    assert "new terms published: configurations/base/1/bundle.json" in team.err
+    team.ok("release", "publish", revised)
+    assert "new terms published already" in team.err
+    shown = json.loads(team.ok("release", "show", "base", "1", "--kind", "configuration", "--json"))["terms"]
+    assert [one["basis_points"] for one in shown["openings"]] == [200, 10_000]
+    assert (shown["revision"], shown["probation"]["seconds"]) == (2, 60)
+    assert (shown["fit"]["hardware"], shown["shadow"]["seconds"]) == (["orin"], 60)
+
+
 def test_two_proposals_at_a_time(team: Desk) -> None:
     release = team.pack(configuration(team.file("overlay")), "--name", "base")
     first = team.sign("ada", release, "--counter", "1", out="first.release.proposal")

@@ -12,8 +12,8 @@ from edge_runtime.errors import ConfigError
 from fleet_server.cli import plan_words as words
 from fleet_server.cli.plan_document import PlanDocument, read_document
 from fleet_server.cli.plan_file import DEADLINES, PACING, PLAN, RULES, SECTIONS, STAGE, plan_of
-from fleet_server.rollouts.records import (
-    Deadlines,
+from fleet_server.rollouts.plan_records import (
+    MemberDeadlines,
     OnFail,
     Pacing,
     RolloutPlan,
@@ -87,13 +87,13 @@ WANTED = RolloutPlan(
     ),
     on_fail=OnFail.ROLLBACK,
     pacing=Pacing(max_in_flight=20, bytes_per_hour=20_000_000_000),
-    deadlines=Deadlines(downloading_s=12 * 3600, probation_s=5400),
+    deadlines=MemberDeadlines(downloading_s=12 * 3600, probation_s=5400),
     start_at_ms=NIGHT,
     windows=(
         WeeklyWindow(
-            days=("mon", "tue", "wed", "thu", "fri"), begins="22:00", ends="05:00", zone="Europe/Berlin"
+            days=("mon", "tue", "wed", "thu", "fri"), start="22:00", end="05:00", time_zone="Europe/Berlin"
         ),
-        WeeklyWindow(days=("sat", "sun"), begins="00:00", ends="24:00"),
+        WeeklyWindow(days=("sat", "sun"), start="00:00", end="00:00"),
     ),
     converge=False,
     notes="for the night",
@@ -195,7 +195,7 @@ def test_a_configuration_needs_no_slot_and_has_values(tmp_path: Path) -> None:
         ("release: models/a/1\nslot: d\nstages: [5]\nwindows: [moon 10:00-12:00]", "must name days by"),
         (
             "release: models/a/1\nslot: d\nstages: [5]\nwindows: [mon 25:00-26:00]",
-            r"windows\[1\].begins is of",
+            r"windows\[1\] must name times of a day",
         ),
         ("release: models/a/1\nslot: d\nstages: [5]\non_fail: panic", ":4: on_fail must be pause, halt or"),
         ("release: models/a/1\nslot: d\nstages: [5]\nstart_at: tomorrow", ":4: start_at must be a time"),
@@ -251,7 +251,7 @@ def test_every_field_of_the_record_can_be_said_in_a_file() -> None:
     assert {key.name for key in RULES.values()} == set(StageRules.model_fields)
     assert {key.name for key in STAGE.values()} | {"rules"} == set(StagePlan.model_fields)
     assert {key.name for key in PACING.values()} == set(Pacing.model_fields)
-    assert {key.name for key in DEADLINES.values()} == set(Deadlines.model_fields)
+    assert {key.name for key in DEADLINES.values()} == set(MemberDeadlines.model_fields)
 
 
 @pytest.mark.parametrize(

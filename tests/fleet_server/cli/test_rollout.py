@@ -254,6 +254,14 @@ def test_an_inconclusive_stage_has_a_code_of_its_own(people: People, monkeypatch
     assert people.vera("rollout", "list", "--state", "paused") == 0
     assert people.vera.out.splitlines()[2].startswith(rollout)
     assert people.ben("rollout", "approve", rollout) == 0
+    assert people.anna("rollout", "resume", rollout, "--accept") == 1, "that was not what Ben agreed to"
+    assert people.vera("rollout", "status", rollout, "--json") == 13
+    seen = json.loads(people.vera.out)["going_on"]
+    assert (seen["bad"], seen["stages"]) == (0, [1])
+    assert people.ben("rollout", "approve", rollout, "--accept", "--digest", "0" * 64) == 1
+    assert "has changed since it was looked at" in people.ben.err
+    assert people.ben("rollout", "approve", rollout, "--accept", "--digest", seen["digest"]) == 0
+    assert "agreed      ben to its going on, open stages let pass" in _status(people, rollout)
     assert people.anna("rollout", "resume", rollout, "--accept") == 0, people.anna.err
     people.fleet.round()
     assert people.vera("rollout", "status", rollout) == 0, people.vera.out
@@ -401,7 +409,7 @@ def test_every_state_of_a_device_has_its_exit_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [state for state in RolloutState if state not in {"draft", "awaiting-approval"}]
+    "state", [state for state in RolloutState if state is not RolloutState.AWAITING_APPROVAL]
 )
 def test_every_act_that_is_proposed_is_one_that_the_state_allows(state: RolloutState) -> None:
     text = next_act({"id": "r1", "state": state.value, "needs": None, "author": "anna"})

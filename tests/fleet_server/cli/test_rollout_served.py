@@ -15,7 +15,7 @@ from securesystemslib.signer import Key
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from edge_runtime.protocol.envelope import read_envelope, record_in
 from edge_runtime.protocol.topics import Channel, Topic
-from edge_runtime.protocol.update import ASSIGNMENT_TYPE, Assignment
+from edge_runtime.protocol.update import ASSIGNMENT_TYPE, SETTLED_TYPE, Assignment, Settled
 from edge_runtime.protocol.update_wire import Desired
 from fleet_server.audit import Audit
 from fleet_server.cli.main import run
@@ -64,7 +64,12 @@ class Device:
         return record_in(envelope, Assignment)
 
     def settled(self) -> tuple[int, ...]:
-        return self._desired().settled
+        sealed = self._desired().settled
+        if sealed is None:
+            return ()
+        envelope = read_envelope(sealed, SETTLED_TYPE)
+        envelope.verify([self._director], 1)
+        return tuple(end.seq for end in record_in(envelope, Settled).ends)
 
     def _desired(self) -> Desired:
         bodies = [body for _, body in self._session.messages if body]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from fleet_server.cli.names import is_cut_of
-from fleet_server.cli.table import CUT, Column, lay_out, shorten
+from fleet_server.cli.output import CUT
+from fleet_server.cli.table import Column, lay_out, shorten
 
 COLUMNS = [Column.parse(name) for name in ("#no!", "device~", "labels", "state!")]
 CELL = st.text(

@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 
 import pytest
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import CryptoSigner
 
 from edge_runtime.protocol.delivery import PresenceState
-from fleet_server.commands.desired import AT_ONCE, DesiredPublisher
+from edge_runtime.protocol.envelope import read_envelope, record_in
+from edge_runtime.protocol.update import SETTLED_TYPE, Settled, SettledEnd
+from edge_runtime.protocol.update_wire import Desired
+from fleet_server.commands.desired import AT_ONCE, DesiredPublisher, Retain
+from fleet_server.director.desired import compose
+from fleet_server.director.signing import Signing, SigningNow
 from fleet_server.ingest import Arrival, Committer, Limits, Now, Rules, inspect
+from fleet_server.releases.problems import ReleaseRefused
 from fleet_server.storage import Store
 from fleet_server.storage.device_tables import DeviceRow
 from fleet_server.storage.rollout_tables import DesiredRow
@@ -14,10 +22,11 @@ from tests.rigs.deliveries import DeviceRig, FakeClock
 
 
 class Broker:
-    """What the broker keeps: the newest payload of each topic; none where it is empty."""
+    """What the broker keeps: the newest assignment of each topic; none where the payload is empty."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
+        self.payloads: dict[str, bytes] = {}
         self.taken: list[str] = []
         self.refuses: set[str] = set()
         self.is_up = True
@@ -29,9 +38,11 @@ class Broker:
         if not self.is_up or topic in self.refuses:
             return False
         self.taken.append(topic)
-        self.kept[topic] = payload
-        if not payload:
-            del self.kept[topic]
+        self.payloads[topic] = payload
+        if payload:
+            (self.kept[topic],) = Desired.decode(payload).assignments
+        else:
+            self.kept.pop(topic, None)
         return True
 
 
@@ -40,14 +51,21 @@ class Desk:
 
     def __init__(self, store: Store) -> None:
         self.store, self.clock, self.broker = store, FakeClock(), Broker()
-        self.publisher = DesiredPublisher(store, self.broker.retain, self.clock)
+        self.signer = CryptoSigner.generate_ed25519()
+        self.publisher = self.publishing(self.broker.retain)
 
     def device(self, name: str, state: str = "active") -> None:
         with self.store.write() as session:
             session.merge(DeviceRow(id=name, state=state, labels={}, created_ms=1, changed_ms=1))
 
-    def want(self, name: str, body: bytes) -> None:
+    def publishing(self, retain: Retain) -> DesiredPublisher:
+        return DesiredPublisher(self.store, retain, lambda _reader: Signing(self.signer, 1, 1), self.clock)
+
+    def want(self, name: str, assignment: bytes, settled: Sequence[tuple[int, int]] = ()) -> None:
         """The director writes."""
+        self.write(name, compose(name, [assignment], settled))
+
+    def write(self, name: str, body: bytes) -> None:
         with self.store.write() as session:
             session.merge(
                 DesiredRow(
@@ -108,7 +126,7 @@ def test_what_is_written_while_it_is_sent_goes_out_as_well(desk: Desk) -> None:
         desk.want("dev-1", b"newer")
         return taken
 
-    assert DesiredPublisher(desk.store, slowly, desk.clock).step() == 1
+    assert desk.publishing(slowly).step() == 1
     assert desk.row("dev-1").state == "queued"
     assert desk.publisher.step() == 1
     assert desk.broker.kept == {_topic("dev-1"): b"newer"}
@@ -179,3 +197,39 @@ def test_many_go_out_in_the_order_of_their_change(desk: Desk) -> None:
         desk.clock.advance(0.001)
     assert [desk.publisher.step(), desk.publisher.step(), desk.publisher.step()] == [AT_ONCE, 20, 0]
     assert desk.broker.taken == [_topic(name) for name in names]
+
+
+def test_the_director_signs_which_reports_arrived(desk: Desk) -> None:
+    desk.want("dev-1", b"one", [(9, 40), (8, 31)])
+    desk.want("dev-2", b"two")
+    assert desk.publisher.step() == 2
+    sealed = Desired.decode(desk.broker.payloads[_topic("dev-1")]).settled
+    assert sealed is not None
+    envelope = read_envelope(sealed, SETTLED_TYPE)
+    envelope.verify([desk.signer.public_key], 1)
+    ends = (SettledEnd(seq=8, report_no=31), SettledEnd(seq=9, report_no=40))
+    assert record_in(envelope, Settled) == Settled(device="dev-1", ends=ends)
+    with pytest.raises(VerificationError):
+        envelope.verify([CryptoSigner.generate_ed25519().public_key], 1)
+    assert Desired.decode(desk.broker.payloads[_topic("dev-2")]).settled is None
+
+
+def test_without_the_directors_key_assignments_go_out_and_nothing_is_settled(desk: Desk) -> None:
+    def no_key(_reader: object) -> Signing:
+        raise ReleaseRefused("no_key", "this server has not the director's key")
+
+    signing: SigningNow = no_key
+    desk.want("dev-1", b"one", [(9, 40)])
+    assert DesiredPublisher(desk.store, desk.broker.retain, signing, desk.clock).step() == 1
+    found = Desired.decode(desk.broker.payloads[_topic("dev-1")])
+    assert (found.assignments, found.settled) == ((b"one",), None)
+
+
+def test_a_row_that_another_version_wrote_stops_nobody_else(desk: Desk) -> None:
+    desk.write("dev-1", b"of another time")
+    desk.want("dev-2", b"two")
+    assert desk.publisher.step() == 2
+    assert desk.broker.kept == {_topic("dev-2"): b"two"}
+    assert desk.publisher.step() == 0
+    desk.want("dev-1", b"one")
+    assert desk.publisher.step() == 1

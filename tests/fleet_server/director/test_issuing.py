@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from securesystemslib.signer import CryptoSigner
 
 from edge_runtime.protocol.envelope import read_envelope, record_in
-from edge_runtime.protocol.update import ASSIGNMENT_TYPE, DIRECTOR_ROLE, Assignment
-from edge_runtime.protocol.update_wire import Desired
-from fleet_server.director.desired import MOST_ASSIGNMENTS, MOST_SETTLED, compose
+from edge_runtime.protocol.release import ReleaseKind
+from edge_runtime.protocol.release_values import NumberBounds
+from edge_runtime.protocol.update import ASSIGNMENT_TYPE, CONFIGURATION_SLOT, DIRECTOR_ROLE, Assignment
+from fleet_server.director.desired import MOST_ASSIGNMENTS, MOST_SETTLED, DesiredDraft, compose
 from fleet_server.director.issuing import LIFE_MS, RENEW_BEFORE_MS, Director
 from fleet_server.director.signing import PublishedSigning
 from fleet_server.paths import ServerPaths
@@ -29,7 +31,7 @@ def fleet(store: Store) -> PaperFleet:
 def asked(fleet: PaperFleet, name: str = "dev-0") -> list[Assignment]:
     """What a device would find retained at the broker."""
     (row,) = fleet.rows("SELECT body FROM desired_states WHERE device = ?", name)
-    return [fleet.opened(sealed) for sealed in Desired.decode(bytes(row.body)).assignments]
+    return [fleet.opened(sealed) for sealed in DesiredDraft.decode(bytes(row.body)).assignments]
 
 
 def test_an_assignment_says_all_that_a_device_checks(fleet: PaperFleet) -> None:
@@ -138,6 +140,7 @@ def test_a_device_without_a_certificate_is_asked_once_it_has_one(fleet: PaperFle
     [
         pytest.param({f"v{number}": 1 for number in range(65)}, id="more than an assignment takes"),
         pytest.param({"text": "x" * 60_000}, id="longer than an envelope"),
+        pytest.param({"score": 1e9}, id="nobody signed for it"),
     ],
 )
 def test_what_cannot_be_signed_is_said_once_and_stops_no_other(
@@ -162,6 +165,21 @@ def test_what_cannot_be_signed_is_said_once_and_stops_no_other(
     assert fleet.service.step(fleet.now_ms).signed == 1
 
 
+def test_values_beyond_what_people_signed_are_not_signed_by_the_director(fleet: PaperFleet) -> None:
+    """Somebody who writes into the database has not the director's key, and gets no signature from it."""
+    bounds = {"score": NumberBounds(type="number", minimum=0.3, maximum=0.7)}
+    fleet.publish(1, name="site", kind=ReleaseKind.CONFIGURATION, values=bounds)
+    fleet.enrol("dev-0", fate="silent")
+    fleet.say("dev-0", slot=CONFIGURATION_SLOT)
+    fleet.run(1, slot=CONFIGURATION_SLOT, release="site", values={"score": 0.5})
+    fleet.service._engine.step(fleet.now_ms)
+    for text, signed in (('{"score": 0.01}', 0), ("{}", 0), ('{"score": 0.6}', 1)):
+        with fleet.store.engine.begin() as connection:
+            run(connection, "UPDATE assignments SET device_values = ?", text)
+        fleet.pass_s(61)
+        assert fleet.service.step(fleet.now_ms).signed == signed
+
+
 def test_a_server_that_cannot_sign_decides_and_says_so_and_signs_later(fleet: PaperFleet) -> None:
     fleet.publish(1)
     fleet.enrol("dev-0")
@@ -182,9 +200,9 @@ def test_a_server_that_cannot_sign_decides_and_says_so_and_signs_later(fleet: Pa
 
 def test_what_is_too_much_for_one_message_is_the_oldest() -> None:
     sealed = [b'{"n":%d}' % number for number in range(40)]
-    found = Desired.decode(compose("dev-0", sealed, range(100, 0, -1)))
+    found = DesiredDraft.decode(compose("dev-0", sealed, [(seq, 7) for seq in range(100, 0, -1)]))
     assert found.assignments == tuple(sealed[:MOST_ASSIGNMENTS])
-    assert found.settled == tuple(range(101 - MOST_SETTLED, 101))
+    assert found.settled == tuple((seq, 7) for seq in range(101 - MOST_SETTLED, 101))
 
 
 def test_a_terminal_report_that_comes_again_has_the_device_told_again(fleet: PaperFleet) -> None:
@@ -217,7 +235,7 @@ def test_with_the_keys_of_a_ceremony_the_verified_targets_vouch_for_it(tmp_path:
     assert paper.service.step(paper.now_ms).signed == 1
 
     (row,) = paper.rows("SELECT body FROM desired_states")
-    envelope = read_envelope(Desired.decode(bytes(row.body)).assignments[0], ASSIGNMENT_TYPE)
+    envelope = read_envelope(DesiredDraft.decode(bytes(row.body)).assignments[0], ASSIGNMENT_TYPE)
     people.trusted().targets.signed.verify_delegate(DIRECTOR_ROLE, envelope.pae(), envelope.signatures)
     found = record_in(envelope, Assignment)
     assert (found.target, found.sha256, found.length) == (release.target, release.sha256, release.length)
@@ -229,3 +247,37 @@ def test_before_the_ceremony_it_says_what_to_do(tmp_path: Path, store: Store) ->
     signing = PublishedSigning(OnlineKeys(ServerPaths(tmp_path)))
     with store.read() as session, pytest.raises(ReleaseRefused, match="fleet keys init"):
         signing(session)
+
+
+def test_what_an_earlier_director_signed_is_signed_anew_at_once(fleet: PaperFleet) -> None:
+    """Devices that know the new key refuse it, and would wait for its renewal for days."""
+    fleet.publish(1)
+    fleet.enrol("dev-0", "dev-1", fate="silent")
+    fleet.enrol("dev-2", fate="silent", online=False)
+    fleet.run(1)
+    fleet.service.step(fleet.now_ms)
+    before = asked(fleet)
+    fleet.say("dev-1", seq=1, state="downloading")
+    fleet.signer = CryptoSigner.generate_ed25519()
+    fleet.pass_s(61)
+    assert fleet.service.step(fleet.now_ms).signed == 1, "what is taken up already needs no other signature"
+    after = asked(fleet)  # verified by the new key
+    assert [one.seq for one in after] == [one.seq for one in before] == [1]
+    fleet.pass_s(61)
+    assert fleet.service.step(fleet.now_ms).signed == 0
+
+
+def test_numbers_that_a_thief_of_the_key_spent_are_in_nobodys_way(fleet: PaperFleet) -> None:
+    """The device tells the end of what he asked, and is asked on under this server's own numbers."""
+    last = (1 << 53) - 1
+    fleet.publish(1)
+    fleet.publish(2)
+    fleet.enrol("dev-0")
+    fleet.run(1)
+    fleet.rounds(4, 10)
+    fleet.say("dev-0", seq=last, state="refused", terminal=True, code="counter", left="unchanged")
+    fleet.signer = CryptoSigner.generate_ed25519()  # people took the key away
+    rollout = fleet.run(2)
+    fleet.rounds(4, 10)
+    assert [one.seq for one in fleet.devices["dev-0"].seen] == [1, 2]
+    assert fleet.states(rollout) == {"dev-0": "healthy"}

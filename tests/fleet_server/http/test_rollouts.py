@@ -9,7 +9,7 @@ import pytest
 from edge_runtime.protocol.release import Fit
 from fleet_server.http.limits import Limits, Rate
 from fleet_server.operators import Role
-from fleet_server.rollouts.records import OnFail, Pacing
+from fleet_server.rollouts.plan_records import OnFail, Pacing
 from tests.rigs.databases import DATABASES, migrated_database
 from tests.rigs.rollout_desk import RolloutDesk, rollout_desk
 from tests.rigs.rollout_fleet import FACTS, names, stage

@@ -52,7 +52,7 @@ def labels(fleet: SignedFleet) -> tuple[str, bytes]:
 
 def published(fleet: SignedFleet) -> catalog.PublishedRelease:
     with fleet.store.read() as session:
-        return catalog.releases(session)[0]
+        return catalog.releases(session, limit=1)[0]
 
 
 def test_metadata_is_what_was_signed_byte_for_byte(device: DeviceClient, fleet: SignedFleet) -> None:

@@ -1,16 +1,17 @@
 """One transaction: what is committed, what is refused, and what the device is told."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
 import pytest
 from sqlalchemy import select
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
 from edge_runtime.protocol.delivery import Ledger, RejectionCode
 from edge_runtime.protocol.vocabulary import DataClass, EvidenceMode, Fate
 from fleet_server.ingest import Arrival, Limits, Now, Rules, event_log, inspect
-from fleet_server.ingest.parcels import NewEvent
 from fleet_server.storage import Store
 from fleet_server.storage.event_tables import DeadLetterRow, EpochRow, EventRow, EvidenceRow, SettledRow
 from tests.fleet_server.ingest.conftest import Server
@@ -437,14 +438,14 @@ def test_a_defect_of_ours_stops_one_event_and_no_other(
 ) -> None:
     device, other = DeviceRig(), DeviceRig("dev-2")
     good, bad = device.item(), device.item(event={"camera": "odd"})
-    real = event_log._row
+    real = event_log._insert
 
-    def row(offer: event_log.Offer, event: NewEvent, received_ms: int) -> tuple[Any, ...]:
-        if event.camera == "odd":
+    def insert(connection: Connection, rows: Sequence[tuple[Any, ...]], received_ms: int) -> int:
+        if any("odd" in row for row in rows):
             raise KeyError("a defect")
-        return real(offer, event, received_ms)
+        return real(connection, rows, received_ms)
 
-    monkeypatch.setattr(event_log, "_row", row)
+    monkeypatch.setattr(event_log, "_insert", insert)
     done = server.take(device.bundle(good, bad), other.bundle(other.item()))
 
     rejected = [rejection for answer in done.answers for rejection in answer.rejected]

@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from edge_runtime.protocol.topics import Channel, Topic
 from edge_runtime.protocol.update_wire import Desired
+from fleet_server.director.desired import compose
 from fleet_server.storage import Store, open_store
 from fleet_server.storage.device_tables import CertificateRow, DeviceRow
 from fleet_server.storage.event_tables import DeadLetterRow
@@ -63,11 +64,12 @@ def process(store: Store, broker: Broker, tmp_path: Path) -> Iterator[IngestProc
 
 def _want(store: Store, name: str, word: bytes) -> bytes:
     """What the director writes; the payload."""
-    body = Desired(device=name, assignments=(b"assignment " + word,)).encode()
+    assignments = (b"assignment " + word,)
+    body = compose(name, assignments, ())
     now_ms = SystemClock().wall().unix_ns // NS_PER_MS
     with store.write() as session:
         session.merge(DesiredRow(device=name, body=body, state="queued", changed_ms=now_ms, sent_ms=None))
-    return body
+    return Desired(device=name, assignments=assignments).encode()
 
 
 def _state(store: Store, name: str) -> str:

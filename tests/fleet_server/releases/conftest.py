@@ -7,7 +7,8 @@ import pytest
 
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from fleet_server.releases.roles import Preset
-from fleet_server.storage import Store, open_store, upgrade
+from fleet_server.storage import Store, open_store
+from tests.rigs.databases import migrated_database
 from tests.rigs.deliveries import FakeClock
 from tests.rigs.release_parties import SignedFleet, small_package
 
@@ -21,18 +22,31 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Store]:
+def sqlite(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """For what has nothing to do with the database."""
-    store = open_store(f"sqlite:///{tmp_path / 'fleet.db'}")
-    upgrade(store)
+    folder = tmp_path / "store"
+    folder.mkdir()
+    store = open_store(migrated_database(request, folder, "sqlite"))
     yield store
     store.close()
 
 
+@pytest.fixture(scope="session")
+def ceremony(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a team of three whose ceremony was held, to be copied: it takes a third of a second."""
+    folder = tmp_path_factory.mktemp("ceremony")
+    store = open_store(migrated_database(request, folder, "sqlite"))
+    SignedFleet.begin(folder, store)
+    store.close()
+    return folder
+
+
 @pytest.fixture
-def fleet(tmp_path: Path, sqlite: Store, clock: FakeClock) -> SignedFleet:
+def fleet(tmp_path: Path, ceremony: Path, clock: FakeClock) -> Iterator[SignedFleet]:
     """A team of three."""
-    return SignedFleet.begin(tmp_path, sqlite, clock=clock)
+    made = SignedFleet.again(ceremony, tmp_path, clock)
+    yield made
+    made.store.close()
 
 
 @pytest.fixture

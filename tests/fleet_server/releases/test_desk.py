@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,11 @@ import pytest
 from sqlalchemy import select
 
 from edge_runtime.packages.manifest import AccuracyFloor
-from edge_runtime.protocol.release import Fit, Opening, ReleaseKind
+from edge_runtime.protocol.release import Fit, Opening
 from fleet_server.releases import catalog
 from fleet_server.releases import content as content_room
 from fleet_server.releases.drafting import Wishes, propose_release, propose_revocation, terms_for
-from fleet_server.releases.packing import content_of
+from fleet_server.releases.packing import Content, content_of
 from fleet_server.releases.problems import ReleaseRefused
 from fleet_server.releases.proposal import Proposal, Submission
 from fleet_server.settings import ReleaseSettings
@@ -23,7 +22,7 @@ from fleet_server.storage import Store
 from fleet_server.storage.operator_tables import AuditRow
 from fleet_server.storage.release_tables import ReleaseUploadRow
 from tests.rigs.deliveries import FakeClock
-from tests.rigs.release_parties import SignedFleet, configuration, rewrite
+from tests.rigs.release_parties import SignedFleet, configuration, rewrite, unchecked
 
 DAY_MS = 86_400_000
 pytestmark = pytest.mark.timeout(300)  # golden vectors run behind everything else
@@ -36,7 +35,7 @@ def overlay(tmp_path: Path) -> Callable[[str], Path]:
     return lambda text: configuration(tmp_path / f"overlay-{next(made)}", text)
 
 
-def refused(fleet: SignedFleet, folder: Path, **fields: Any) -> str:
+def refused(fleet: SignedFleet, folder: Path | Content, **fields: Any) -> str:
     """The sentence with which the server refuses a release; nothing of it is published."""
     name = fields.get("name")
     before = fleet.trusted()
@@ -66,7 +65,7 @@ def test_a_model_from_folder_to_catalogue(
     assert first.terms.opened_basis_points(clock.wall_ms) == 200
     assert first.terms.fit.hardware == ("orin",)
     with store.read() as session:
-        assert [one.counter for one in catalog.releases(session, name="yard")] == [2, 1]
+        assert [one.counter for one in catalog.releases(session, name="yard", limit=9)] == [2, 1]
         assert catalog.release_of_bundle(session, first.sha256) == first
         assert catalog.bundle_bytes(session, first.target, first.sha256) == first.bundle.canonical_bytes()
         assert all(catalog.is_served(session, file.sha256) for file in first.bundle.files)
@@ -215,7 +214,7 @@ def test_another_package_than_its_terms(fleet: SignedFleet, packages: Callable[.
     """R001-32: what the manifest is, and what the registry says that it is, are one thing."""
     content, other = content_of(packages(seed=1)), content_of(packages(seed=2))
     file, trusted = fleet.file(), fleet.trusted()
-    right = terms_for(file, trusted, content.bundle, content.manifest, Wishes())
+    right = terms_for(file, trusted, content, Wishes())
     assert other.manifest is not None
     for change, sentence in (
         ({"package": other.manifest.digest()}, "and its terms are of"),
@@ -264,7 +263,9 @@ def test_a_configuration_that_is_none(
     folder = configuration(tmp_path / "c")
     for name, text in files.items():
         (folder / name).write_text(text)
-    assert sentence in refused(fleet, folder, name="base")
+    with pytest.raises(ReleaseRefused, match=sentence):
+        content_of(folder, "base")
+    assert sentence in refused(fleet, unchecked(folder)), "whoever packed it had another tool"
 
 
 def test_a_counter_that_was_given_before(fleet: SignedFleet, overlay: Callable[[str], Path]) -> None:
@@ -285,14 +286,27 @@ def fleet_without_counters(fleet: SignedFleet) -> SignedFleet:
     return Forgetful(**{name: getattr(fleet, name) for name in SignedFleet.__dataclass_fields__})
 
 
-def test_a_release_is_never_changed(fleet: SignedFleet, overlay: Callable[[str], Path]) -> None:
+def test_a_release_is_never_changed_by_the_way(fleet: SignedFleet, overlay: Callable[[str], Path]) -> None:
     target = fleet.publish(overlay("a: 1\n"), name="base").target
     proposal = fleet.propose(overlay("a: 2\n"), name="base")
-    data = json.loads(proposal.documents["configurations"])
-    data["signed"]["targets"][target]["custom"]["openings"] = []
-    changed = proposal.model_copy(update={"documents": {"configurations": json.dumps(data)}})
-    with pytest.raises(ReleaseRefused, match="stays as it was signed"):
-        fleet.desk.announce(fleet.signed(changed).submission(), "admin")
+    attempts: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"custom": {"total_bytes": 9}}, r"\(total_bytes\): a release stays as it was signed"),
+        ({"custom": {"salt": "0" * 32}}, r"\(salt\): a release stays as it was signed"),
+        ({"length": 9}, "its content"),
+        ({"custom": {"openings": []}}, "these are of revision 1: export"),
+        ({"custom": {"openings": [], "revision": 2}}, "and gives other terms to 1"),
+    )
+    for changes, sentence in attempts:
+        data = json.loads(proposal.documents["configurations"])
+        old = data["signed"]["targets"][target]
+        data["signed"]["targets"][target] = {
+            **old,
+            **changes,
+            "custom": {**old["custom"], **changes.get("custom", {})},
+        }
+        changed = proposal.model_copy(update={"documents": {"configurations": json.dumps(data)}})
+        with pytest.raises(ReleaseRefused, match=sentence):
+            fleet.desk.announce(fleet.signed(changed).submission(), "admin")
 
 
 # files
@@ -337,15 +351,15 @@ def test_a_look_that_takes_long_is_asked_for_again(
 ) -> None:
     monkeypatch.setattr(content_room, "PATIENCE_S", 0.0)
     good, bad = configuration(tmp_path / "good"), configuration(tmp_path / "bad", "- no mapping\n")
-    for folder, sentence in ((good, None), (bad, "no mapping")):
-        proposal = fleet.signed(fleet.propose(folder, name="base"))
-        fleet.upload(proposal, content_of(folder, "base"))
+    for content, sentence in ((unchecked(good), None), (unchecked(bad), "no mapping")):
+        proposal = fleet.signed(fleet.propose(content))
+        fleet.upload(proposal, content)
         if sentence is None:
-            assert fleet.submit(proposal, folder, "base").state == "published"
+            assert fleet.submit(proposal, content).state == "published"
         else:
             for _ in range(2):
                 with pytest.raises(ReleaseRefused, match=sentence):
-                    fleet.submit(proposal, folder, "base")
+                    fleet.submit(proposal, content)
 
 
 def test_what_is_here_is_not_sent_again(fleet: SignedFleet, packages: Callable[..., Path]) -> None:
@@ -401,28 +415,12 @@ def test_the_quota_counts_what_was_promised(tmp_path: Path, packages: Callable[.
 
 def test_a_program_among_the_blobs_is_found_by_the_server_itself(fleet: SignedFleet, tmp_path: Path) -> None:
     """Whoever packed it had another tool."""
-    folder = configuration(tmp_path / "c")
-    content = content_of(folder, "base")
-    (folder / "overlay.yaml").write_bytes(b"#!/bin/sh\n")
-    changed = replace(content, bundle=_bundle_of(folder))
-    terms = terms_for(fleet.file(), fleet.trusted(), changed.bundle, None, Wishes())
-    proposal: Proposal = fleet.signed(
-        propose_release(fleet.file(), fleet.trusted(), changed.bundle, terms, fleet.now_ms)
-    )
+    changed = unchecked(configuration(tmp_path / "c", "#!/bin/sh\n"))
+    proposal: Proposal = fleet.signed(fleet.propose(changed))
     fleet.upload(proposal, changed)
     with pytest.raises(ReleaseRefused, match="it is a script") as caught:
         fleet.desk.publish(proposal.submission(), "admin")
     assert caught.value.code == "executable-content"
-
-
-def _bundle_of(folder: Path) -> Any:
-    import hashlib
-
-    from edge_runtime.protocol.release import Bundle, BundleFile
-
-    data = (folder / "overlay.yaml").read_bytes()
-    file = BundleFile(path="overlay.yaml", sha256=hashlib.sha256(data).hexdigest(), bytes=len(data))
-    return Bundle(kind=ReleaseKind.CONFIGURATION, name="base", files=(file,))
 
 
 def fleet_store(folder: Path) -> Store:

@@ -78,3 +78,33 @@ def test_a_folder_that_cannot_be_made_is_a_verdict_too(tmp_path: Path) -> None:
         time.sleep(0.01)
     assert not found.fit
     assert "no space left" in found.text
+
+
+def test_a_file_of_the_package_is_never_imported(tmp_path: Path) -> None:
+    """`python -m` looks for modules in its working directory first, and so does every process that it starts."""
+    folder_of_package, trace = tmp_path / "package", tmp_path / "ran"
+    folder_of_package.mkdir()
+    planted = f"open({str(trace)!r}, 'a').write(__name__ + ' ')\nraise SystemExit(9)"
+    for name in (
+        "json",
+        "os",
+        "resource",
+        "fleet_server",
+        "edge_runtime",
+        "onnxruntime",
+        "numpy",
+        "sitecustomize",
+    ):
+        (folder_of_package / f"{name}.py").write_text(planted)
+    found = verdict(PackageChecks(120), folder_of_package)
+    assert not trace.exists(), trace.read_text()
+    assert not found.fit
+    assert "manifest" in found.text
+
+
+def test_its_working_directory_is_empty_and_does_not_stay(tmp_path: Path) -> None:
+    text = f"import os\nopen({str(tmp_path / 'seen')!r}, 'w').write(os.getcwd() + ' ' + repr(os.listdir()))"
+    verdict(PackageChecks(30, program(tmp_path, text)), tmp_path)
+    place, listed = (tmp_path / "seen").read_text().split(" ", 1)
+    assert listed == "[]"
+    assert not Path(place).exists()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from edge_runtime.protocol.update import LeftAs, Running, UpdateCode, UpdateState
+from fleet_server.director.desired import DesiredDraft
 from fleet_server.rollouts import roster
 from fleet_server.rollouts.absorbing import MOST_AHEAD
 from fleet_server.rollouts.engine import TIDY_EVERY_MS
@@ -188,7 +189,5 @@ def test_reports_of_many_devices_in_one_batch_are_as_if_they_came_alone(either: 
 
 
 def _settled(fleet: PaperFleet) -> tuple[int, ...]:
-    from edge_runtime.protocol.update_wire import Desired
-
     (row,) = fleet.rows("SELECT body FROM desired_states")
-    return Desired.decode(bytes(row.body)).settled
+    return tuple(seq for seq, _ in DesiredDraft.decode(bytes(row.body)).settled)

@@ -6,7 +6,7 @@ import pytest
 
 from edge_runtime.protocol.release import Opening, ReleaseKind, ReleaseTerms
 from fleet_server.rollouts.decision import Decision, RolloutFacts, StageFacts, decide
-from fleet_server.rollouts.records import OnFail, RolloutPlan, StagePlan, StageRules, WeeklyWindow
+from fleet_server.rollouts.plan_records import OnFail, RolloutPlan, StagePlan, StageRules, WeeklyWindow
 from fleet_server.rollouts.states import MemberState, ReasonCode, RolloutState, StageState
 from fleet_server.rollouts.verdict import StageCounts
 
@@ -132,14 +132,12 @@ def test_a_stage_waits_for_the_opening_that_people_signed(later_ms: int, opens: 
 def test_a_stage_waits_for_its_own_time_and_for_a_window() -> None:
     late = (StagePlan(basis_points=10_000, not_before_ms=NOW + 1, rules=RULES),)
     assert decide(rollout(a(S.PENDING), stages=late), NOW) == Decision()
-    night = (WeeklyWindow(days=("mon",), begins="22:00", ends="23:00"),)
+    night = (WeeklyWindow(days=("mon",), start="22:00", end="23:00"),)
     assert decide(rollout(a(S.PENDING), windows=night), NOW) == Decision()
 
 
 def test_the_wait_is_counted_within_windows_alone() -> None:
-    day = (
-        WeeklyWindow(days=("thu",), begins="08:00", ends="08:01"),
-    )  # the day before, for less than its wait
+    day = (WeeklyWindow(days=("thu",), start="08:00", end="08:01"),)  # the day before, for less than its wait
     found = decide(rollout(a(S.OPEN, 2 * 86_400_000, offered=3), windows=day), NOW)
     assert found == Decision()
 

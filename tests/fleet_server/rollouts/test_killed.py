@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fleet_server.audit import verify
-from fleet_server.rollouts.records import OnFail
+from fleet_server.rollouts.plan_records import OnFail
 from fleet_server.rollouts.states import RolloutState
-from fleet_server.storage import Store, open_store, upgrade
-from tests.rigs.databases import DATABASES, migrated_database
+from fleet_server.storage import Store, open_store
+from tests.rigs.databases import DATABASES, migrated_database, migrated_file
 from tests.rigs.rollout_fleet import PaperFleet, names, stage
 
 _WRITES = ("INSERT", "UPDATE", "DELETE")
@@ -139,7 +139,7 @@ def a_store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """In memory where that is possible: thousands of commits, and no power cut."""
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     folder = tempfile.mkdtemp(prefix="fleet-killed-", dir=memory)
-    store = open_store(migrated_database(request, Path(folder), "sqlite"))
+    store = open_store(migrated_file(Path(folder)))
     try:
         yield store
     finally:
@@ -210,9 +210,8 @@ fleet.service.step(now_ms)
 
 @pytest.mark.parametrize("at", [2, 14])
 def test_killed_by_the_real_signal_a_new_server_goes_on(tmp_path: Path, at: int) -> None:
-    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    url = migrated_file(tmp_path)
     store = open_store(url)
-    upgrade(store)
     fleet = PaperFleet(store)
     fleet.publish(1)
     fleet.enrol(*names(4))

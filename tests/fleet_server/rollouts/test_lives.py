@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from edge_runtime.protocol.update import Running, UpdateAction
 from fleet_server.audit import verify
+from fleet_server.rollouts.plan_records import OnFail, Pacing
 from fleet_server.rollouts.problems import RolloutProblem
-from fleet_server.rollouts.records import OnFail, Pacing
 from fleet_server.rollouts.states import RolloutState
-from fleet_server.storage import open_store, upgrade
+from fleet_server.storage import open_store
+from tests.rigs.databases import migrated_file
 from tests.rigs.rollout_fleet import PaperFleet, names, stage
 
 DEVICES = names(5)
@@ -30,8 +31,7 @@ class Lives(RuleBasedStateMachine):
         super().__init__()
         memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
         self.folder = Path(tempfile.mkdtemp(prefix="fleet-lives-", dir=memory))
-        self.fleet = PaperFleet(open_store(f"sqlite:///{self.folder / 'fleet.db'}"))
-        upgrade(self.fleet.store)
+        self.fleet = PaperFleet(open_store(migrated_file(self.folder)))
         self.states: dict[str, RolloutState] = {}
 
     @initialize()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from fleet_server.rollouts.records import Pacing
+from fleet_server.rollouts.plan_records import Pacing
 from fleet_server.rollouts.states import MemberState, RolloutState
 from fleet_server.storage import Store
 from tests.rigs.rollout_fleet import PaperFleet, stage

@@ -7,12 +7,17 @@ import pytest
 from pydantic import ValidationError
 
 from edge_runtime.protocol.release import ReleaseKind
+from edge_runtime.protocol.release_values import MAX_VALUES, IntegerBounds, TextBounds, ValueBounds
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, MAX_ENVELOPE_BYTES
-from fleet_server.rollouts.records import MAX_VALUES, MAX_VALUES_BYTES, RolloutPlan, StagePlan
+from fleet_server.rollouts.plan_records import MAX_VALUES_BYTES, RolloutPlan, StagePlan
 from tests.rigs.rollout_fleet import PaperFleet
 
 FULL = {f"v{number}": number for number in range(MAX_VALUES)}
 LONGEST = "x" * (MAX_VALUES_BYTES - len('{"a":""}'))
+
+
+TEXTS = {f"{'n' * 30}{number:02}": "\u20ac" * 64 for number in range(MAX_VALUES)}
+"""The longest names and texts that people can sign for."""
 
 
 def plan(**said: Any) -> RolloutPlan:
@@ -42,15 +47,23 @@ def test_more_values_than_one_signed_assignment_takes_are_refused(said: dict[str
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "declared"),
     [
-        {"values": FULL, "device_values": {"dev-0": {"v0": 1}}},
-        {"values": {"a": LONGEST}},
-        {"values": {"a": "x"}, "device_values": {"dev-0": {"a": LONGEST}}},
+        (
+            {"values": FULL, "device_values": {"dev-0": {"v0": 1}}},
+            {name: IntegerBounds(type="integer", minimum=0, maximum=64) for name in FULL},
+        ),
+        ({"values": TEXTS}, {name: TextBounds(type="text", one_of=(text,)) for name, text in TEXTS.items()}),
+        (
+            {"device_values": {"dev-0": TEXTS}},
+            {name: TextBounds(type="text", one_of=(text,)) for name, text in TEXTS.items()},
+        ),
     ],
 )
-def test_the_most_values_that_a_plan_takes_can_be_signed(fleet: PaperFleet, said: dict[str, Any]) -> None:
-    fleet.publish(1, name="site", kind=ReleaseKind.CONFIGURATION)
+def test_the_most_values_that_a_plan_takes_can_be_signed(
+    fleet: PaperFleet, said: dict[str, Any], declared: dict[str, ValueBounds]
+) -> None:
+    fleet.publish(1, name="site", kind=ReleaseKind.CONFIGURATION, values=declared)
     fleet.enrol("dev-0", fate="silent")
     fleet.say("dev-0", slot=CONFIGURATION_SLOT)
     fleet.run(1, slot=CONFIGURATION_SLOT, release="site", **said)

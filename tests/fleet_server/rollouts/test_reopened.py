@@ -4,7 +4,7 @@ from edge_runtime.protocol.update import UpdateState
 from fleet_server.rollouts.states import ReasonCode, RolloutState
 from tests.rigs.rollout_fleet import PaperFleet, names, stage
 
-NEVER_NOW = ({"days": ("tue",), "begins": "02:00", "ends": "03:00"},)
+NEVER_NOW = ({"days": ("tue",), "start": "02:00", "end": "03:00"},)
 LOOSE = stage(rules={"min_share": 0.5, "max_bad_share": 0.1})
 
 

@@ -5,8 +5,8 @@ import pytest
 from edge_runtime.protocol.release import ProbationTerms, ShadowTerms
 from edge_runtime.protocol.update import LeftAs, Running, UpdateAction, UpdateCode, UpdateState
 from edge_runtime.updates.machine.table import Deadlines as OnDevice
+from fleet_server.rollouts.plan_records import MemberDeadlines, OnFail
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
-from fleet_server.rollouts.records import Deadlines, OnFail
 from fleet_server.rollouts.states import Exclusion, MemberState, ReasonCode, RolloutState, StageState
 from fleet_server.rollouts.sweeps import TOLD_WITHIN_S
 from tests.rigs.rollout_fleet import FACTS, PaperFleet, names, stage
@@ -91,7 +91,7 @@ def test_kind_1_what_people_signed_is_allowed_whatever_the_plan_says(
 
 
 def test_kind_1_by_default_the_device_comes_to_its_own_limit_first() -> None:
-    ours, devices, margin_s = Deadlines(), OnDevice(), 1800
+    ours, devices, margin_s = MemberDeadlines(), OnDevice(), 1800
     assert ours.downloading_s >= devices.download // 1000 + margin_s
     assert ours.verified_s >= devices.prepare // 1000 + margin_s
     assert ours.waiting_s >= devices.wait // 1000 + margin_s
@@ -117,6 +117,19 @@ def test_kind_2_a_later_report_with_another_hash_reopens_the_verdict(either: Pap
     assert (shown.state, shown.reason_code) == (RolloutState.PAUSED, ReasonCode.REOPENED)
     assert shown.stages_view[0].state is StageState.FAILED
     assert shown.codes == {UpdateCode.ROLLED_BACK.value: 1}
+
+
+def test_kind_2_a_release_that_did_not_stay_is_counted_as_what_it_was(fleet: PaperFleet) -> None:
+    fleet.publish(1)
+    fleet.enrol(*names(2))
+    rollout = fleet.run(1)
+    fleet.rounds(3, 10)
+    fleet.devices["dev-1"].running = Running()
+    fleet.say("dev-1", running=Running(), code=UpdateCode.CRASH_LOOP, text="it began 5 times in a row")
+    fleet.round()
+    assert fleet.show(rollout).codes == {UpdateCode.CRASH_LOOP.value: 1}
+    (row,) = fleet.rows("SELECT state, code, said FROM assignments WHERE device = 'dev-1'")
+    assert tuple(row) == ("reverted", "crash-loop", "it began 5 times in a row")
 
 
 def test_kind_2_healthy_is_believed_only_with_the_hash_that_was_asked_for(fleet: PaperFleet) -> None:
@@ -352,7 +365,7 @@ def test_kind_20_a_bad_device_that_is_removed_is_no_bad_device_any_more(fleet: P
 def test_kind_21_a_window_that_was_missed_comes_again_and_cancels_nothing(fleet: PaperFleet) -> None:
     fleet.publish(1)
     fleet.enrol("dev-0")
-    friday = {"days": ("fri",), "begins": "10:00", "ends": "11:00"}  # two hours from now
+    friday = {"days": ("fri",), "start": "10:00", "end": "11:00"}  # two hours from now
     rollout = fleet.run(1, stage(rules={"max_wait_s": 9000}), windows=(friday,))
     fleet.presence("offline", "dev-0")
     fleet.rounds(3, 3600)

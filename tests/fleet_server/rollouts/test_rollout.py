@@ -1,16 +1,23 @@
 """Whole rollouts, from plan to end, on both databases: what people see, and what devices were asked."""
 
+from typing import Any
+
 import pytest
 
 from edge_runtime.protocol.release import Opening, ReleaseKind, bucket
+from edge_runtime.protocol.release_values import NumberBounds, TextBounds
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, LeftAs, Running, UpdateAction, UpdateState
 from fleet_server.audit import verify
+from fleet_server.releases.catalog import release
 from fleet_server.rollouts.approving import Approvals
+from fleet_server.rollouts.member_records import DeviceReasons
+from fleet_server.rollouts.plan_records import OnFail, Pacing
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
-from fleet_server.rollouts.records import OnFail, Pacing
+from fleet_server.rollouts.queries_devices import reasons
 from fleet_server.rollouts.states import Exclusion, MemberState, ReasonCode, RolloutState, StageState
 from fleet_server.storage import Store
-from tests.rigs.rollout_fleet import FACTS, SALT, PaperFleet, names, stage
+from fleet_server.storage.writing import run
+from tests.rigs.rollout_fleet import FACTS, SALT, SLOT, PaperFleet, names, stage
 
 
 def test_a_good_release_goes_from_stage_to_stage_until_every_device_has_it(either: PaperFleet) -> None:
@@ -181,7 +188,7 @@ def test_an_inconclusive_stage_can_be_accepted_by_two_people(fleet: PaperFleet) 
     rollout = fleet.run(1, stage(rules={"max_wait_s": 20}))
     fleet.rounds(4, 10)
     assert fleet.show(rollout).reason_code is ReasonCode.STAGE_INCONCLUSIVE
-    fleet.service.approve("ben", rollout)
+    fleet.service.approve("ben", rollout, accept=True)
     fleet.service.resume("anna", rollout, accept=True)
     fleet.round()
     assert fleet.show(rollout).state is RolloutState.COMPLETED
@@ -354,8 +361,75 @@ def test_a_stuck_device_that_gets_further_is_stuck_no_more(fleet: PaperFleet) ->
     assert fleet.states(rollout)["dev-0"] == "verified"
 
 
+def test_terms_that_people_sign_anew_hold_for_a_rollout_that_runs(either: PaperFleet) -> None:
+    far = either.now_ms + 30 * 86_400_000
+    either.publish(1, openings=(Opening(basis_points=10_000, not_before_ms=far),))
+    either.enrol(*names(2))
+    rollout = either.run(1)
+    either.rounds(2)
+    assert either.show(rollout).counts == {MemberState.PENDING: 2}
+    with either.store.engine.begin() as connection:
+        found = release(connection, SLOT, 1)
+        assert found is not None
+        opened = found.terms.model_copy(
+            update={"revision": 2, "openings": (Opening(basis_points=10_000, not_before_ms=either.now_ms),)}
+        )
+        run(connection, "UPDATE releases SET terms = ?", opened.canonical_bytes().decode())
+    either.rounds(2, 5)
+    assert either.show(rollout).counts == {MemberState.HEALTHY: 2}
+
+
+DECLARED = {
+    "limit": NumberBounds(type="number", minimum=0, maximum=10),
+    "name": TextBounds(type="text", one_of=("x", "y")),
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "own", "sentence"),
+    [
+        (
+            {"limit": 1e9, "name": "x"},
+            {},
+            "dev-0 \\(and 1 more of the devices\\) would refuse its values: ",
+        ),
+        (
+            {"limit": 1, "name": "x"},
+            {"limit": 11},
+            "dev-1 would refuse its values: the value limit is 11, and",
+        ),
+        ({"limit": 1}, {"name": "y"}, "dev-0 would refuse its values: the value name is not given"),
+        ({"limit": 1, "name": "x", "score": 0.1}, {}, "nobody signed for a value score"),
+    ],
+)
+def test_values_that_nobody_signed_for_make_no_rollout(
+    fleet: PaperFleet, values: dict[str, Any], own: dict[str, Any], sentence: str
+) -> None:
+    fleet.publish(1, name="site", kind=ReleaseKind.CONFIGURATION, values=DECLARED)
+    fleet.enrol(*names(2))
+    for name in names(2):
+        fleet.say(name, slot=CONFIGURATION_SLOT)
+    given = {"values": values, "device_values": {"dev-1": own} if own else {}}
+    with pytest.raises(RolloutProblem, match=sentence):
+        fleet.run(1, slot=CONFIGURATION_SLOT, release="site", **given)
+
+
+def test_who_comes_later_has_no_values_of_its_own(fleet: PaperFleet) -> None:
+    fleet.publish(1, name="site", kind=ReleaseKind.CONFIGURATION, values=DECLARED)
+    fleet.enrol("dev-0")
+    fleet.say("dev-0", slot=CONFIGURATION_SLOT)
+    own = {"limit": 1, "name": "y"}
+    for converge in (True, False):
+        plan = fleet.plan(
+            1, slot=CONFIGURATION_SLOT, release="site", device_values={"dev-0": own}, converge=converge
+        )
+        report = fleet.service.plan(plan)
+        assert report.refusals == ()
+        assert any("devices that come later" in warning for warning in report.warnings) is converge
+
+
 def test_a_configuration_brings_each_device_its_values(either: PaperFleet) -> None:
-    either.publish(1, name="site", kind=ReleaseKind.CONFIGURATION)
+    either.publish(1, name="site", kind=ReleaseKind.CONFIGURATION, values=DECLARED)
     either.enrol(*names(2))
     for name in names(2):
         either.say(name, slot=CONFIGURATION_SLOT)
@@ -368,8 +442,9 @@ def test_a_configuration_brings_each_device_its_values(either: PaperFleet) -> No
 
 def test_a_configuration_goes_back_with_the_values_that_each_device_had(either: PaperFleet) -> None:
     site = {"slot": CONFIGURATION_SLOT, "release": "site"}
-    first = either.publish(1, name="site", kind=ReleaseKind.CONFIGURATION)
-    either.publish(2, name="site", kind=ReleaseKind.CONFIGURATION, rollback_to=(first,))
+    first = either.publish(1, name="site", kind=ReleaseKind.CONFIGURATION, values=DECLARED)
+    only = {"limit": DECLARED["limit"]}
+    either.publish(2, name="site", kind=ReleaseKind.CONFIGURATION, values=only, rollback_to=(first,))
     either.enrol(*names(2))
     for name in names(2):
         either.say(name, slot=CONFIGURATION_SLOT)
@@ -389,6 +464,11 @@ def test_a_configuration_goes_back_with_the_values_that_each_device_had(either: 
     assert last["dev-1"].values == {"limit": 0.5, "name": "x"}
 
 
+def explained(fleet: PaperFleet, device: str) -> DeviceReasons:
+    with fleet.store.read() as session:
+        return reasons(session, device, fleet.now_ms)
+
+
 def test_what_people_are_told_of_a_device(either: PaperFleet) -> None:
     either.publish(1)
     either.enrol("dev-0", fate="refused")
@@ -396,19 +476,20 @@ def test_what_people_are_told_of_a_device(either: PaperFleet) -> None:
     either.enrol("small", facts=FACTS.model_copy(update={"memory_mb": 1}), labels={"site": "b"})
     rollout = either.run(1, on_fail=OnFail.PAUSE)
     either.rounds(2)
-    refused = either.service.explain("dev-0").rollouts[0]
-    assert (refused.why, refused.stage) == ("it refused this (no-space)", 1)
-    assert either.service.explain("dev-1").rollouts[0].why.startswith("the rollout is paused: stage 1: 1 of")
+    refused = explained(either, "dev-0").ways[0]
+    assert (refused.membership.state, refused.membership.code) == (MemberState.REFUSED, "no-space")
+    assert refused.steps[-1].text.startswith("refused, and left as it was (no-space)")
+    assert explained(either, "dev-1").ways[0].steps[-1].text.startswith("r1 is paused: stage 1: 1 of")
     assert [(a.seq, a.rollout, a.state, a.left) for a in either.service.history("dev-0")] == [
         (1, rollout, MemberState.REFUSED, LeftAs.UNCHANGED)
     ]
     either.publish(2, fit={"memory_mb": 100})
     either.service.cancel("anna", rollout, "next")
     either.service.create("anna", either.plan(2))
-    small = either.service.explain("small").rollouts[0]
+    small = explained(either, "small").ways[0].membership
     assert (small.part, small.exclusion, small.code) == (False, Exclusion.INCOMPATIBLE, "no-memory")
     with pytest.raises(RolloutProblem, match="there is no device ghost"):
-        either.service.explain("ghost")
+        explained(either, "ghost")
     with pytest.raises(RolloutProblem, match="there is no device ghost"):
         either.service.history("ghost")
 

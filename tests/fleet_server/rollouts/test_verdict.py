@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet_server.rollouts.pacing import allowance
-from fleet_server.rollouts.records import Pacing, StageRules, Verdict
+from fleet_server.rollouts.plan_records import Pacing, StageRules
+from fleet_server.rollouts.records import Verdict
 from fleet_server.rollouts.states import APART, BAD, WORKING, MemberState
 from fleet_server.rollouts.verdict import StageCounts, fails, holds, judge
 

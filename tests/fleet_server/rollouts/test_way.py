@@ -13,9 +13,9 @@ from edge_runtime.protocol.update import DeviceFacts, UpdateAction, UpdateCode
 from fleet_server.cli.commands import COMMANDS as FLEET_COMMANDS
 from fleet_server.rollouts import asking
 from fleet_server.rollouts.decision import RolloutFacts, StageFacts
-from fleet_server.rollouts.member_records import MemberView, Standing, WayStep
+from fleet_server.rollouts.member_records import MemberView, StepState, WayStep
 from fleet_server.rollouts.membership import Candidate, Place, Runs
-from fleet_server.rollouts.records import Pacing, RolloutPlan, StagePlan, WeeklyWindow
+from fleet_server.rollouts.plan_records import Pacing, RolloutPlan, StagePlan, WeeklyWindow
 from fleet_server.rollouts.remedies import ENGINE, EXCLUSIONS, REMEDIES, remedy
 from fleet_server.rollouts.states import APART, BAD, WORKING, Exclusion, MemberState, RolloutState, StageState
 from fleet_server.rollouts.verdict import StageCounts
@@ -86,7 +86,7 @@ def member(state: MemberState = MemberState.PENDING, **changes: Any) -> MemberVi
 
 def last(rollout: RolloutNow, device: DeviceNow) -> WayStep:
     found = way(rollout, device, NOW)
-    assert all(step.standing is Standing.MET for step in found[:-1])
+    assert all(step.standing is StepState.MET for step in found[:-1])
     assert all(step.change == "" for step in found[:-1])
     return found[-1]
 
@@ -102,7 +102,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(candidate=Candidate("dock-1", "active", {}, FACTS, Runs(None, 0))),
             "selected",
-            Standing.STOPS,
+            StepState.STOPS,
             "its labels lack site=berlin",
             "fleet device label dock-1 site=berlin",
         ),
@@ -110,7 +110,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(plan=PLAN.model_copy(update={"hardware": ("orin",)})),
             device(),
             "selected",
-            Standing.STOPS,
+            StepState.STOPS,
             "the plan is for orin, and it answers to generic or cart",
             "hardware",
         ),
@@ -118,7 +118,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(where=excluded(Exclusion.REVOKED)),
             "revoked",
-            Standing.STOPS,
+            StepState.STOPS,
             "revoked",
             "invite",
         ),
@@ -126,7 +126,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(where=excluded(Exclusion.NEVER_SEEN)),
             "never-seen",
-            Standing.STOPS,
+            StepState.STOPS,
             "never",
             "updates",
         ),
@@ -134,16 +134,23 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(where=excluded(Exclusion.NO_SUCH_SLOT)),
             "no-such-slot",
-            Standing.STOPS,
+            StepState.STOPS,
             "people",
             "",
         ),
-        (rollout(), device(where=excluded(Exclusion.NEWER_RUNS)), "newer-runs", Standing.STOPS, "higher", ""),
+        (
+            rollout(),
+            device(where=excluded(Exclusion.NEWER_RUNS)),
+            "newer-runs",
+            StepState.STOPS,
+            "higher",
+            "",
+        ),
         (
             rollout(),
             device(where=excluded(Exclusion.BUSY), busy_with="r2"),
             "busy",
-            Standing.STOPS,
+            StepState.STOPS,
             "r2 has it for the slot people",
             "fleet rollout status r2",
         ),
@@ -151,17 +158,17 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(terms=TERMS.model_copy(update={"fit": Fit(memory_mb=8000)})),
             device(where=excluded(Exclusion.INCOMPATIBLE, "no-memory")),
             "incompatible",
-            Standing.STOPS,
+            StepState.STOPS,
             "the release is for 8000 MB of memory, the device has 4000 MB",
             "people signed",
         ),
-        (rollout(), device(), "chosen", Standing.STOPS, "it fits now", "once the rollout is completed"),
-        (rollout(RolloutState.COMPLETED), device(), "joins", Standing.WAITS, "joins by itself", ""),
+        (rollout(), device(), "chosen", StepState.STOPS, "it fits now", "once the rollout is completed"),
+        (rollout(RolloutState.COMPLETED), device(), "joins", StepState.WAITS, "joins by itself", ""),
         (
             rollout(RolloutState.AWAITING_APPROVAL, needs="start", reason="made by anna"),
             device(member()),
             "rollout",
-            Standing.STOPS,
+            StepState.STOPS,
             "r3 is awaiting approval: made by anna",
             "fleet rollout approve r3",
         ),
@@ -169,7 +176,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(RolloutState.READY),
             device(member()),
             "rollout",
-            Standing.STOPS,
+            StepState.STOPS,
             "ready",
             "fleet rollout start r3",
         ),
@@ -177,7 +184,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(RolloutState.READY, plan=PLAN.model_copy(update={"start_at_ms": NOW + HOUR})),
             device(member()),
             "rollout",
-            Standing.WAITS,
+            StepState.WAITS,
             "ready",
             "it starts at 2026-12-01 09:00 UTC",
         ),
@@ -185,17 +192,17 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(RolloutState.PAUSED),
             device(member()),
             "rollout",
-            Standing.STOPS,
+            StepState.STOPS,
             "paused",
             "rollout resume r3",
         ),
-        (rollout(RolloutState.CANCELLED), device(member()), "rollout", Standing.STOPS, "", "a new rollout"),
-        (rollout(revoked=True), device(member()), "release", Standing.STOPS, "revoked", "another release"),
+        (rollout(RolloutState.CANCELLED), device(member()), "rollout", StepState.STOPS, "", "a new rollout"),
+        (rollout(revoked=True), device(member()), "release", StepState.STOPS, "revoked", "another release"),
         (
             rollout(),
             device(member(stage=2)),
             "stage",
-            Standing.WAITS,
+            StepState.WAITS,
             "stage 1 is open: 2 of 9 bad",
             "stage 1 passes",
         ),
@@ -203,7 +210,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(stages=(replace(OPEN, state=StageState.FAILED), PENDING)),
             device(member(stage=2)),
             "stage",
-            Standing.STOPS,
+            StepState.STOPS,
             "stage 1 is failed",
             "",
         ),
@@ -211,7 +218,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(stages=(PASSED, PENDING)),
             device(member(stage=2)),
             "stage",
-            Standing.WAITS,
+            StepState.WAITS,
             "stage 2 opens at 2026-12-01 09:00 UTC",
             "signed openings",
         ),
@@ -221,7 +228,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             ),
             device(member(stage=2)),
             "stage",
-            Standing.STOPS,
+            StepState.STOPS,
             "nobody signed for so large a share",
             "people sign",
         ),
@@ -229,7 +236,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(), online=False),
             "there",
-            Standing.WAITS,
+            StepState.WAITS,
             "it is away since 2026-12-01 07:00 UTC",
             "connection",
         ),
@@ -237,19 +244,19 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(), online=False, since_ms=None),
             "there",
-            Standing.WAITS,
+            StepState.WAITS,
             "it was never there",
             "",
         ),
         (
             rollout(
                 plan=PLAN.model_copy(
-                    update={"windows": (WeeklyWindow(days=("wed",), begins="22:00", ends="23:00"),)}
+                    update={"windows": (WeeklyWindow(days=("wed",), start="22:00", end="23:00"),)}
                 )
             ),
             device(member()),
             "window",
-            Standing.WAITS,
+            StepState.WAITS,
             "the next window begins at 2026-12-02 22:00 UTC",
             "",
         ),
@@ -257,7 +264,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member()),
             "turn",
-            Standing.WAITS,
+            StepState.WAITS,
             "its turn has not come",
             "5 are asked at once, and 9000 bytes an hour",
         ),
@@ -265,7 +272,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(MemberState.ASSIGNED)),
             "signed",
-            Standing.WAITS,
+            StepState.WAITS,
             "not signed",
             "fleet health",
         ),
@@ -273,7 +280,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(MemberState.OFFERED), is_published=False),
             "told",
-            Standing.WAITS,
+            StepState.WAITS,
             "not yet handed to the broker",
             "fleet health",
         ),
@@ -281,7 +288,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(MemberState.OFFERED), online=False),
             "told",
-            Standing.WAITS,
+            StepState.WAITS,
             "the broker keeps the offer for it",
             "",
         ),
@@ -289,7 +296,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(MemberState.OFFERED)),
             "told",
-            Standing.WAITS,
+            StepState.WAITS,
             "not answered",
             "update status",
         ),
@@ -297,7 +304,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(RolloutState.PAUSED),
             device(member(MemberState.WAITING, code="locked", text="the body is locked by anna")),
             "answer",
-            Standing.WAITS,
+            StepState.WAITS,
             "waiting (locked): the body is locked by anna, since 2026-12-01 08:00 UTC",
             "update unlock",
         ),
@@ -305,7 +312,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(RolloutState.HALTED),
             device(member(MemberState.REVERTED, code="probation-nonfinite")),
             "answer",
-            Standing.STOPS,
+            StepState.STOPS,
             "tried, and went back to what ran before (probation-nonfinite)",
             "other content",
         ),
@@ -313,7 +320,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(MemberState.STUCK, code="deadline")),
             "answer",
-            Standing.STOPS,
+            StepState.STOPS,
             "stuck: it stayed in one state",
             "update history",
         ),
@@ -321,7 +328,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(),
             device(member(MemberState.UNREACHABLE)),
             "answer",
-            Standing.STOPS,
+            StepState.STOPS,
             "not there for",
             "connection",
         ),
@@ -329,7 +336,7 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
             rollout(RolloutState.ROLLED_BACK),
             device(member(MemberState.WITHDRAWN, action=UpdateAction.HOLD, code="no-release-before")),
             "answer",
-            Standing.STOPS,
+            StepState.STOPS,
             "taken back (no-release-before)",
             "came with no release to go back to",
         ),
@@ -337,13 +344,13 @@ def excluded(reason: Exclusion, detail: str | None = None) -> Place:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_first_condition_that_is_not_met(
-    rollout: RolloutNow, device: DeviceNow, step: str, standing: Standing, text: str, change: str
+    rollout: RolloutNow, device: DeviceNow, step: str, standing: StepState, text: str, change: str
 ) -> None:
     found = last(rollout, device)
     assert (found.step, found.standing) == (step, standing)
     assert text in found.text
     assert change in found.change
-    assert found.change or standing is Standing.WAITS, "whoever is stopped is told what would change it"
+    assert found.change or standing is StepState.WAITS, "whoever is stopped is told what would change it"
 
 
 @pytest.mark.parametrize(
@@ -365,11 +372,11 @@ def test_a_device_that_is_well_met_all_of_them(action: UpdateAction, text: str) 
 def test_every_state_of_a_device_has_an_answer(state: MemberState) -> None:
     found = last(rollout(), device(member(state)))
     stands = (
-        Standing.MET
+        StepState.MET
         if state is MemberState.HEALTHY
-        else Standing.WAITS
+        else StepState.WAITS
         if state in WORKING
-        else Standing.STOPS
+        else StepState.STOPS
     )
     assert found.standing is stands
     assert state is MemberState.HEALTHY or state in WORKING or found.change
@@ -381,7 +388,7 @@ def test_every_state_of_a_device_has_an_answer(state: MemberState) -> None:
 def test_every_state_of_a_rollout_has_an_answer(state: RolloutState, needs: str | None) -> None:
     found = last(rollout(state, needs=needs), device(member()))
     assert found.text
-    assert found.standing is not Standing.MET
+    assert found.standing is not StepState.MET
 
 
 def test_every_code_has_a_remedy() -> None:

@@ -1,6 +1,7 @@
 """The schema: migrations make what the code says, once, whoever starts first, and never touch a newer one."""
 
 import contextlib
+import json
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from edge_runtime.errors import ConfigError
+from fleet_server.rollouts.plan_records import RolloutPlan, WeeklyWindow
 from fleet_server.storage import SchemaTooNew, Store, StoreUnavailable, open_store, upgrade
 from fleet_server.storage.event_tables import DeadLetterRow, EventMinuteRow, EventRow
 from fleet_server.storage.migrate import METADATA, differences, upgrade_to
@@ -66,6 +68,38 @@ def test_events_of_the_first_revision_stay_as_they_were(database_url: str) -> No
     with pytest.raises(IntegrityError), store.write() as session:
         session.execute(sa.text("INSERT INTO events SELECT * FROM events"))
     store.close()
+
+
+def test_windows_of_stored_plans_get_the_words_of_today(database_url: str) -> None:
+    before = [
+        {"days": ["mon"], "begins": "22:00", "ends": "05:00", "zone": "Europe/Berlin"},
+        {"days": ["sat", "sun"], "begins": "00:00", "ends": "24:00"},
+    ]
+    plan = {"name": "t", "slot": "s", "release": "r", "counter": 1, "stages": [{}], "notes": "dämmert"}
+    opened = open_store(database_url)
+    with opened.engine.begin() as connection:
+        upgrade_to(connection, "0004")
+        for windows in (before, None):
+            text = json.dumps(plan if windows is None else {**plan, "windows": windows})
+            connection.execute(
+                sa.text(
+                    "INSERT INTO rollouts (name, slot, release, counter, target, length, sha256, terms, plan, "
+                    "state, reason_code, reason, author, created_ms, changed_ms, spent_approval, "
+                    "touched_ms, looked_ms) "
+                    "VALUES ('t', 's', 'r', 1, 'x', 1, 'y', '{}', :plan, 'ready', 'asked', '', 'a', 0, 0, 0, 0, 0)"
+                ),
+                {"plan": text},
+            )
+    upgrade(opened)
+    with opened.read() as session:
+        found = [row[0] for row in session.execute(sa.text("SELECT plan FROM rollouts ORDER BY number"))]
+    opened.close()
+    renamed, other = (RolloutPlan.model_validate_json(text) for text in found)
+    assert renamed.windows == (
+        WeeklyWindow(days=("mon",), start="22:00", end="05:00", time_zone="Europe/Berlin"),
+        WeeklyWindow(days=("sat", "sun"), start="00:00", end="00:00"),
+    )
+    assert (renamed.notes, other.windows) == ("dämmert", ())
 
 
 def test_a_column_that_no_revision_makes_is_noticed(store: Store) -> None:

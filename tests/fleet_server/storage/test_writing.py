@@ -37,6 +37,14 @@ def test_only_rows_with_a_new_key_are_inserted(connection: Connection) -> None:
     assert _rows(connection) == [(bytes(row[0]), *row[1:]) for row in rows]
 
 
+def test_many_rows_are_counted_as_few_are(connection: Connection) -> None:
+    rows = [(bytearray(bytes([n])), f"t{n}", n, 0, None) for n in range(60)]
+    assert insert_new(connection, "things", _COLUMNS, rows[10:40], "key") == 30
+    assert insert_new(connection, "things", _COLUMNS, [*rows, rows[3]], "key") == 30
+    assert insert_new(connection, "things", _COLUMNS, rows, "key") == 0
+    assert len(_rows(connection)) == 60
+
+
 def test_a_key_twice_in_one_batch_keeps_the_first(connection: Connection) -> None:
     rows = [(bytearray(b"k"), text, 1, 0, "x") for text in ("first", "second")]
     assert insert_new(connection, "things", _COLUMNS, rows, "key") == 1

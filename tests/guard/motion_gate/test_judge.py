@@ -1,7 +1,6 @@
 """When the gate is open, what may pass, and what closes it."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ class Gate:
     def later(self, ms: float = 1) -> "Gate":
         self.now += round(ms * MS)
         if self.lease is not None:
-            self.lease = replace(self.lease, expires_ns=self.now + LENGTH_NS)
+            self.lease = self.lease._replace(expires_ns=self.now + LENGTH_NS)
         return self
 
     def look(self) -> bool:
@@ -99,9 +98,9 @@ def test_it_boots_closed(profile: Profile) -> None:
 def test_a_lease_from_before_its_start_is_none_for_it(profile: Profile, began: int) -> None:
     gate = Gate(profile)
     assert gate.lease is not None
-    gate.lease = replace(gate.lease, epoch_ns=gate.now + began)
+    gate.lease = gate.lease._replace(epoch_ns=gate.now + began)
     assert gate.later().judged() is Reason.NO_LEASE
-    gate.lease = replace(gate.lease, epoch_ns=100 * S + 1)
+    gate.lease = gate.lease._replace(epoch_ns=100 * S + 1)
     assert gate.later().judged() is None
 
 
@@ -137,7 +136,7 @@ def test_it_passes_what_is_within_all_limits(gate: Gate) -> None:
 def test_what_the_lease_has_to_say(gate: Gate, change: dict[str, Any], reason: Reason | None) -> None:
     assert gate.lease is not None
     gate.later()
-    gate.lease = replace(gate.lease, **change)
+    gate.lease = gate.lease._replace(**change)
     assert gate.look() is (reason is not None)
     assert gate.judge.closed is reason
     assert not gate.look()  # told once
@@ -157,7 +156,7 @@ def test_permission_ends_with_the_lease(gate: Gate) -> None:
 def test_what_was_lost_comes_back_with_a_new_epoch_only(gate: Gate, lost: dict[str, Any]) -> None:
     good = gate.lease
     assert good is not None
-    gate.lease = replace(good, **lost)
+    gate.lease = good._replace(**lost)
     assert gate.look()
     why = gate.judge.closed
     gate.lease = good
@@ -169,7 +168,7 @@ def test_what_was_lost_comes_back_with_a_new_epoch_only(gate: Gate, lost: dict[s
 @pytest.mark.parametrize("table", [0, 1])
 def test_the_lease_chooses_the_table(gate: Gate, table: int) -> None:
     assert gate.lease is not None
-    gate.lease = replace(gate.lease, limits=table)
+    gate.lease = gate.lease._replace(limits=table)
     fast = {"v_m_s": 0.3, "w_rad_s": 0.0}
     assert gate.later().judged(values=fast) is (None if table == 0 else Reason.ABSOLUTE)
     assert gate.judged() is None
@@ -226,8 +225,8 @@ def test_what_was_proposed_before_the_epoch_is_void(gate: Gate) -> None:
 
 def test_after_a_loss_values_start_from_rest(profile: Profile) -> None:
     table = profile.tables[0]
-    slow = replace(table, axes=dict(table.axes) | {"v_m_s": replace(table.axes["v_m_s"], rise_per_s=1.0)})
-    gate = Gate(replace(profile, tables=(slow,)))
+    slow = table._replace(axes=dict(table.axes) | {"v_m_s": table.axes["v_m_s"]._replace(rise_per_s=1.0)})
+    gate = Gate(profile._replace(tables=(slow,)))
     for at in range(1, 6):
         gate.later(99).passes(values={"v_m_s": at * 0.1, "w_rad_s": 0.0})
     assert gate.later(1).judged(values={"v_m_s": 0.5, "w_rad_s": 0.0}) is None
@@ -254,9 +253,9 @@ def test_a_pressed_stop_closes_and_releasing_it_opens_nothing(gate: Gate) -> Non
     assert gate.judge.closed is Reason.ESTOP
     assert gate.judge.tripped(gate.stop) == 0
     assert gate.lease is not None
-    gate.lease = replace(gate.lease, epoch_ns=released)  # began while it was still pressed
+    gate.lease = gate.lease._replace(epoch_ns=released)  # began while it was still pressed
     assert gate.later().judged() is Reason.ESTOP
-    gate.lease = replace(gate.lease, epoch_ns=released + 1)
+    gate.lease = gate.lease._replace(epoch_ns=released + 1)
     assert gate.later().judged() is None
 
 
@@ -362,9 +361,9 @@ def test_after_a_trip_it_takes_an_epoch_that_is_newer(gate: Gate) -> None:
     gate.judge.refused(gate.now, Reason.UNAPPROVED)
     tripped = gate.now
     assert gate.lease is not None
-    gate.lease = replace(gate.lease, epoch_ns=tripped)
+    gate.lease = gate.lease._replace(epoch_ns=tripped)
     assert gate.later().judged() is Reason.TRIPPED
-    gate.lease = replace(gate.lease, epoch_ns=tripped + 1)
+    gate.lease = gate.lease._replace(epoch_ns=tripped + 1)
     assert gate.later().judged() is None
 
 
@@ -472,7 +471,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def guard_revokes(self) -> None:
         if self.lease is not None:
-            self.lease = replace(self.lease, expires_ns=0)
+            self.lease = self.lease._replace(expires_ns=0)
 
     @rule(pressed=st.booleans())
     def stop_input(self, pressed: bool) -> None:

@@ -1,7 +1,6 @@
 """Limits: absolute, rate, window, and what a body may be doing when no command came."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from edge_runtime.guard.motion_gate.reasons import Reason
 MS = 1_000_000
 S = 1_000 * MS
 LIMITS = AxisLimits(low=-1.0, high=2.0, rise_per_s=1.0, step_ns=100 * MS, window_ns=500 * MS, window_rise=0.3)
-FREE = replace(LIMITS, low=-1e9, high=1e9, rise_per_s=1e9, window_rise=1e9)
+FREE = LIMITS._replace(low=-1e9, high=1e9, rise_per_s=1e9, window_rise=1e9)
 
 
 def profile(safe: float = 0.0, most_per_s: int = 1000) -> Profile:
@@ -62,20 +61,20 @@ def test_values_that_are_no_numbers(value: float) -> None:
     [(-1.0, None), (2.0, None), (-1.0000001, Reason.ABSOLUTE), (2.0000001, Reason.ABSOLUTE), (0.0, None)],
 )
 def test_the_range_has_its_ends_in_it(value: float, reason: Reason | None) -> None:
-    assert Body(replace(FREE, low=-1.0, high=2.0)).refusal(10, value) is reason
+    assert Body(FREE._replace(low=-1.0, high=2.0)).refusal(10, value) is reason
 
 
 def test_each_axis_has_its_own_range() -> None:
     body = Body(FREE)
-    body.table = table(FREE, replace(FREE, high=0.5))
+    body.table = table(FREE, FREE._replace(high=0.5))
     assert body.bounds.refusal(10 * MS, body.table, {"v": 1.0, "w": 0.5}) is None
     assert body.bounds.refusal(10 * MS, body.table, {"v": 1.0, "w": 0.6}) is Reason.ABSOLUTE
-    body.table = table(FREE, replace(FREE, rise_per_s=1.0))
+    body.table = table(FREE, FREE._replace(rise_per_s=1.0))
     assert body.bounds.refusal(10 * MS, body.table, {"v": 1.0, "w": 0.5}) is Reason.RATE
 
 
 def test_the_rate_counts_from_what_was_passed_last() -> None:
-    body = Body(replace(LIMITS, window_rise=9))
+    body = Body(LIMITS._replace(window_rise=9))
     assert body.refusal(50, 0.0500001) is Reason.RATE
     body.passes(50, 0.05)
     body.passes(100, 0.1)
@@ -85,13 +84,13 @@ def test_the_rate_counts_from_what_was_passed_last() -> None:
 
 
 def test_in_the_moment_of_the_safe_value_nothing_else_may_pass() -> None:
-    body = Body(replace(LIMITS, window_rise=9))
+    body = Body(LIMITS._replace(window_rise=9))
     assert body.refusal(0, 0.0) is None
     assert body.refusal(0, 0.0000001) is Reason.RATE
 
 
 def test_a_long_silence_allows_no_leap() -> None:
-    body = Body(replace(LIMITS, window_rise=9))
+    body = Body(LIMITS._replace(window_rise=9))
     assert body.refusal(5000, 0.1000001) is Reason.RATE
     body.passes(5000, 0.1)
     assert body.refusal(9000, 0.2000001) is Reason.RATE
@@ -99,7 +98,7 @@ def test_a_long_silence_allows_no_leap() -> None:
 
 
 def test_going_back_is_free_and_the_other_side_counts_from_rest() -> None:
-    body = Body(replace(LIMITS, window_rise=9))
+    body = Body(LIMITS._replace(window_rise=9))
     for at in range(1, 11):
         body.passes(at * 100, at * 0.0999)
     assert body.refusal(1001, 0.2) is None
@@ -113,7 +112,7 @@ def test_going_back_is_free_and_the_other_side_counts_from_rest() -> None:
 
 @pytest.mark.parametrize("safe", [-5.0, 0.25, 3.0])
 def test_growth_is_away_from_the_safe_value(safe: float) -> None:
-    limits = replace(LIMITS, low=-10, high=10, window_rise=9, rise_per_s=1.25)
+    limits = LIMITS._replace(low=-10, high=10, window_rise=9, rise_per_s=1.25)
     body = Body(limits, safe)
     assert body.refusal(100, safe + 0.125) is None
     assert body.refusal(100, safe + 0.126) is Reason.RATE
@@ -126,7 +125,7 @@ def test_growth_is_away_from_the_safe_value(safe: float) -> None:
 
 
 def test_the_window_bounds_growth_within_it() -> None:
-    body = Body(replace(LIMITS, rise_per_s=1000, high=9))
+    body = Body(LIMITS._replace(rise_per_s=1000, high=9))
     body.passes(100, 0.3)
     assert body.refusal(599, 0.301) is Reason.WINDOW
     assert body.refusal(600, 0.6) is None  # 0.3 has been held for the whole window
@@ -139,7 +138,7 @@ def test_the_window_bounds_growth_within_it() -> None:
 
 
 def test_a_dip_within_the_window_counts() -> None:
-    body = Body(replace(LIMITS, rise_per_s=1000, high=9))
+    body = Body(LIMITS._replace(rise_per_s=1000, high=9))
     body.passes(100, 0.25)
     body.passes(700, 0.5)
     body.passes(800, 0.125)
@@ -151,7 +150,7 @@ def test_a_dip_within_the_window_counts() -> None:
 
 
 def test_a_change_of_sides_within_the_window_counts_as_rest() -> None:
-    body = Body(replace(LIMITS, rise_per_s=1000, low=-9, high=9))
+    body = Body(LIMITS._replace(rise_per_s=1000, low=-9, high=9))
     body.passes(100, 0.25)
     body.passes(200, -0.25)
     assert body.refusal(300, 0.3) is None
@@ -161,7 +160,7 @@ def test_a_change_of_sides_within_the_window_counts_as_rest() -> None:
 
 
 def test_when_its_time_to_live_has_ended_the_body_is_taken_to_rest() -> None:
-    body = Body(replace(LIMITS, window_rise=0.2))
+    body = Body(LIMITS._replace(window_rise=0.2))
     body.passes(100, 0.1, ttl_ms=50)
     assert body.refusal(150, 0.15) is None
     assert body.refusal(150.1, 0.1002) is Reason.RATE  # from rest, in 50.1 ms
@@ -174,7 +173,7 @@ def test_when_its_time_to_live_has_ended_the_body_is_taken_to_rest() -> None:
 
 
 def test_a_command_that_follows_at_the_end_of_the_one_before_leaves_no_rest_between() -> None:
-    body = Body(replace(LIMITS, rise_per_s=1000, high=9, window_ns=100 * MS))
+    body = Body(LIMITS._replace(rise_per_s=1000, high=9, window_ns=100 * MS))
     body.passes(100, 0.3, ttl_ms=100)
     body.passes(200, 0.5)
     assert body.refusal(250, 0.6) is None
@@ -182,13 +181,13 @@ def test_a_command_that_follows_at_the_end_of_the_one_before_leaves_no_rest_betw
 
 
 def test_a_rest_begins_anew() -> None:
-    body = Body(replace(LIMITS, rise_per_s=1000, high=9))
+    body = Body(LIMITS._replace(rise_per_s=1000, high=9))
     body.passes(100, 0.3)
     body.passes(600, 0.6)
     body.bounds.rest(1000 * MS)
     assert body.refusal(1001, 0.3) is None
     assert body.refusal(1001, 0.31) is Reason.WINDOW
-    body = Body(replace(LIMITS, window_rise=9))
+    body = Body(LIMITS._replace(window_rise=9))
     body.bounds.rest(1000 * MS)
     assert body.refusal(1050, 0.05) is None
     assert body.refusal(1050, 0.051) is Reason.RATE
@@ -210,16 +209,16 @@ def test_commands_come_one_after_another() -> None:
 
 
 def test_an_axis_that_no_command_named_stays() -> None:
-    body = Body(replace(LIMITS, window_rise=9))
+    body = Body(LIMITS._replace(window_rise=9))
     body.bounds.passed(0, {"v": 0.0, "w": 5.0}, 10 * S)
     body.passes(100, 0.1)
     body.passes(200, 0.2)
     assert (
-        body.bounds.refusal(201 * MS, table(FREE, replace(FREE, rise_per_s=1.0)), {"v": 0.2, "w": 5.1})
+        body.bounds.refusal(201 * MS, table(FREE, FREE._replace(rise_per_s=1.0)), {"v": 0.2, "w": 5.1})
         is None
     )
     assert (
-        body.bounds.refusal(201 * MS, table(FREE, replace(FREE, rise_per_s=1.0)), {"v": 0.2, "w": 5.11})
+        body.bounds.refusal(201 * MS, table(FREE, FREE._replace(rise_per_s=1.0)), {"v": 0.2, "w": 5.11})
         is Reason.RATE
     )
 

@@ -28,7 +28,7 @@ def other(tmp_path: Path, fast_package: Path) -> Callable[..., Path]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def street(media: Path) -> dict[str, Any]:
     """A real clip at its own pace, again and again; no frame is left out."""
     return {"kind": "file", "path": str(media / "vtest.avi"), "loop": True, "pacing": "real_time"}

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from edge_runtime.cli.run import SWITCH_INTERVAL_S
+from edge_runtime.config.updates import UpdatesConfig
 from edge_runtime.protocol.swap import Activate, Discard, Load, Revert, Settle, Shadow
 from tests.rigs.swapping import Exchanging, derived, release_of, swap_config
 
@@ -33,6 +34,7 @@ def _as_in_a_run() -> Iterator[None]:
 
 SWAPS = 200
 SWAPS_OF_A_CAMERA = 8
+SHARE = UpdatesConfig().trial_share
 PERIOD_S = 0.1
 """The clip has ten frames a second."""
 
@@ -43,7 +45,7 @@ def test_a_swap_drops_no_frame_of_a_live_camera_and_delays_none_by_a_frame_perio
     """Swaps of yolox_nano in turn with times of the same length in which nothing happens."""
     source = {"kind": "file", "path": str(media / "vtest.avi"), "loop": True, "pacing": "camera"}
     better = derived(yolox_package, tmp_path / "better", name="better")
-    config = swap_config(tmp_path, yolox_package, source, model={"threads": 0})
+    config = swap_config(tmp_path, yolox_package, source, SHARE, model={"threads": 0})
     with_swap, without = [], []
     with Exchanging(config, tmp_path) as device:
         for number in range(SWAPS_OF_A_CAMERA):
@@ -105,7 +107,7 @@ def test_to_load_and_to_shadow_a_model_costs_a_tenth_of_the_frame_rate_at_most(
     """The clip as fast as the model goes, on all cores; times with and without a candidate take turns."""
     source = {"kind": "file", "path": str(media / "vtest.avi"), "loop": True, "pacing": "every_frame"}
     better = derived(yolox_package, tmp_path / "better", name="better")
-    config = swap_config(tmp_path, yolox_package, source, model={"threads": threads})
+    config = swap_config(tmp_path, yolox_package, source, SHARE, model={"threads": threads})
     loading, shadowing = [], []
     with Exchanging(config, tmp_path) as device:
         time.sleep(3)

@@ -1,5 +1,7 @@
 """A whole device under its guard: a release from its start on, another while it runs, and nobody starts anew."""
 
+import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,12 +24,14 @@ from edge_runtime.protocol.swap import (
     SwapRecord,
     line_of,
 )
+from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.state import StateDirectory, short_socket_path
 from edge_runtime.updates.store.places import Places
 from edge_runtime.updates.store.slots import Slots, SlotState, write_slots
+from edge_runtime.updates.store.starting import MAX_WATCHED_STARTS
 from tests.rigs.cameras import wait_until
 from tests.rigs.devices import RunningDevice, running_device, write_device
-from tests.rigs.swapping import release_of
+from tests.rigs.swapping import Exchanging, release_of, swap_config
 
 Device = tuple[RunningDevice, Path]
 FIRST, SECOND = release_of(1), release_of(2)
@@ -87,6 +91,42 @@ def test_a_release_looks_from_the_start_and_another_takes_over_while_the_guard_w
         return [model.release for model in gather(state, SystemClock()).models.value or ()]
 
     assert wait_until(lambda: told() == [SECOND], 30)
+    given_up_at_its_next_start(running)
+
+
+def given_up_at_its_next_start(running: RunningDevice) -> None:
+    """It was accepted, and perception has begun with it five times in a row since: the one before looks again."""
+    places = Places(running.state.updates)
+    places.trial_starts.mkdir()
+    (places.trial_starts / "m").write_text(f"{SECOND} {MAX_WATCHED_STARTS} 0\n")
+    places.files(SECOND).parent.mkdir(parents=True)
+    places.files(SECOND).symlink_to(places.files(FIRST))
+    write_slots(places, Slots(slots={"m": SlotState(active=SECOND, last_good=FIRST)}))
+    pid = running.worker("perception")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: running.worker("perception").get("pid") not in (None, pid), 60)
+    running.wait_for_work("perception")
+    found = slot(running.state)
+    assert found.running.release == FIRST
+    assert found.given_up is not None
+    assert (found.given_up.release, found.given_up.code) == (SECOND, UpdateCode.CRASH_LOOP)
+
+
+def test_an_end_in_order_is_not_held_against_a_release(
+    tmp_path: Path, fast_package: Path, other: Callable[..., Path], street: dict[str, Any]
+) -> None:
+    places = Places(tmp_path / "updates")
+    places.files(FIRST).parent.mkdir(parents=True)
+    places.files(FIRST).symlink_to(other())
+    write_slots(places, Slots(slots={"m": SlotState(active=FIRST)}))
+    places.trial_starts.mkdir()
+    (places.trial_starts / "m").write_text(f"{FIRST} 3 50\n")
+    with Exchanging(swap_config(tmp_path, fast_package, street), tmp_path, updates=places.root) as device:
+        assert device.look().running.release == FIRST
+        assert (places.trial_starts / "m").read_text() == f"{FIRST} 4 50\n"
+    release, starts, used = (places.trial_starts / "m").read_text().split()
+    assert (release, starts) == (FIRST, "0")
+    assert 50 <= int(used) < 600
 
 
 @pytest.mark.parametrize(

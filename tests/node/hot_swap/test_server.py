@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edge_runtime import local_server
 from edge_runtime.node.hot_swap import server as module
 from edge_runtime.node.hot_swap.server import MAX_CONNECTIONS, SwapServer, SwapSocketError
 from edge_runtime.protocol.swap import MAX_LINE_BYTES
@@ -62,7 +63,9 @@ def test_nobody_but_its_owner_may_connect(served: Path) -> None:
 def test_another_user_is_turned_away(
     served: Path, asked: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "peer_uid", lambda connection: os.geteuid() + 1 if os.geteuid() else 12345)
+    monkeypatch.setattr(
+        local_server, "peer_uid", lambda connection: os.geteuid() + 1 if os.geteuid() else 12345
+    )
     with connected(served) as line:
         assert said(line) == b""
     assert asked == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from edge_runtime.clock import SystemClock
-from edge_runtime.errors import BackendError, DecodeError
+from edge_runtime.errors import BackendError, DecodeError, EdgeRuntimeError
 from edge_runtime.perception.pipeline import (
     Evaluated,
     Lane,
@@ -351,3 +351,35 @@ def test_a_variant_that_allows_one_run_at_a_time_holds_the_lane_to_it() -> None:
     run = Run(model, [LaneSource(recording("a", 1), None)], workers=4, variants=(small,))
     assert run.lane.workers == 1
     run.go()
+
+
+def test_a_thread_that_dies_before_it_runs_is_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter can fail between a thread's start and its first line: a tracer of Python 3.11 did."""
+    said: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: said.append(str(args.exc_value)))
+
+    def trace(*_: object) -> None:
+        if threading.current_thread().name == "m-infer-0":
+            raise RuntimeError("another trace function is being installed")
+
+    run = Run(rig.SimulatedModel(rig.Accelerator()), [LaneSource(recording("a", 50), None)])
+    monkeypatch.setattr(threading, "_trace_hook", trace)
+    with pytest.raises(EdgeRuntimeError, match="m-infer-0 ended before it ran"):
+        run.pipeline.run([run.lane])
+    assert run.lane.join(5)
+    assert said
+
+
+def test_a_system_without_threads_is_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def one_alone(thread: threading.Thread) -> None:
+        if thread.name == "m-infer-0":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    run = Run(rig.SimulatedModel(rig.Accelerator()), [LaneSource(recording("a", 50), None)])
+    monkeypatch.setattr(threading.Thread, "start", one_alone)
+    with pytest.raises(EdgeRuntimeError, match="raise the limit of this process's tasks"):
+        run.pipeline.run([run.lane])
+    assert run.lane.join(5)

@@ -24,6 +24,7 @@ NEEDED = {
     "IBuilderConfig.set_timing_cache",
     "ICudaEngine.create_execution_context",
     "ICudaEngine.get_tensor_mode",
+    "IPluginRegistry.load_library",
     "IExecutionContext.execute_async_v3",
     "IExecutionContext.set_input_shape",
     "IExecutionContext.set_tensor_address",

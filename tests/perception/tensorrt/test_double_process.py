@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edge_runtime.engines.build import BuildRequest
+from edge_runtime.engines.build_process import BuildRequest
 from edge_runtime.engines.facts import MachineFacts
 from edge_runtime.engines.recipe import EngineRecipe, Profile, TensorDeclaration
 from edge_runtime.perception.backends.tensorrt._cuda import CudaError, DeviceLost, OutOfDeviceMemory
@@ -149,7 +149,7 @@ def request(tmp_path: Path, release: str = "10.3.0", **changes: Any) -> tuple[Pa
 def built(folder: DoubleFolder, path: Path) -> tuple[int, list[dict[str, Any]]]:
     """The exit code of the build's own process, and its lines."""
     done = subprocess.run(
-        [sys.executable, "-m", "edge_runtime.engines.build", str(path)],
+        [sys.executable, "-m", "edge_runtime.engines.build_process", str(path)],
         env=folder.environment(),
         capture_output=True,
         text=True,

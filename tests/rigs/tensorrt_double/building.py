@@ -6,6 +6,7 @@ from typing import Any, Final
 from tests.rigs.tensorrt_double.configuring import ConfigAct, ProfileAct
 from tests.rigs.tensorrt_double.parsing import NetworkAct
 from tests.rigs.tensorrt_double.plan import Plan, Shapes, first_problem
+from tests.rigs.tensorrt_double.plugins import RegistryAct, foreign_operators
 from tests.rigs.tensorrt_double.stage import Stage
 
 _PRECISION_FLAGS: Final = frozenset({"FP16", "BF16", "INT8", "FP8", "INT4", "FP4"})
@@ -20,6 +21,7 @@ class BuilderAct:
 
     def __init__(self, owner: Any, logger: Any) -> None:
         self._logger = logger
+        self._plugins = RegistryAct(self.stage, logger)
         self.max_threads = 1
         self.num_DLA_cores = 0
         self.platform_has_fast_fp16 = True
@@ -30,8 +32,11 @@ class BuilderAct:
     def logger(self) -> Any:
         return self._logger
 
+    def get_plugin_registry(self) -> Any:
+        return self.stage.make("IPluginRegistry", self._plugins)
+
     def create_network(self, flags: int = 0) -> Any:
-        return self.stage.make("INetworkDefinition", NetworkAct(self.stage, int(flags)))
+        return self.stage.make("INetworkDefinition", NetworkAct(self.stage, int(flags), self._plugins))
 
     def create_builder_config(self) -> Any:
         return self.stage.make("IBuilderConfig", ConfigAct(self.stage, self._logger))
@@ -131,6 +136,7 @@ def make_plan(stage: Stage, network: NetworkAct, config: ConfigAct) -> Plan:
         gpu.name,
         gpu.compute_capability,
         network.tensors,
+        foreign_operators(network.model),
         tuple(profiles),
         config.flag_names(),
         workspace,

@@ -9,6 +9,8 @@ import atexit
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -97,10 +99,7 @@ _made: list[tuple[Double, Bindings]] = []
 def shim(folder: str, name: str) -> ModuleType:
     """The module of a name; all modules of a process show one device."""
     if not _made:
-        settings = json.loads(Path(folder, _SETTINGS).read_text(encoding="utf-8"))
-        os.environ.setdefault("EDGE_SHARED", settings["shared"])
-        gpu = Gpu(**{**settings["gpu"], "compute_capability": tuple(settings["gpu"]["compute_capability"])})
-        double = Double(settings["release"], read_faults(settings["faults"]), gpu)
+        double = _double_of(Path(folder))
         _made.append((double, Bindings(double.device)))
         atexit.register(_end, Path(folder), double)
     double, bindings = _made[0]
@@ -109,6 +108,41 @@ def shim(folder: str, name: str) -> ModuleType:
     sys.modules["cuda.bindings.driver"] = bindings.driver
     sys.modules["cuda.bindings.nvrtc"] = bindings.nvrtc
     return bindings.package
+
+
+def _double_of(folder: Path) -> Double:
+    settings = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
+    os.environ.setdefault("EDGE_SHARED", settings["shared"])
+    gpu = Gpu(**{**settings["gpu"], "compute_capability": tuple(settings["gpu"]["compute_capability"])})
+    return Double(settings["release"], read_faults(settings["faults"]), gpu)
+
+
+@contextmanager
+def in_this_process(folder: DoubleFolder) -> Iterator[Double]:
+    """What a process with the folder on its path imports, in this one: a device of its own until the block ends.
+
+    Raises:
+        Misuse: something misused the device.
+    """
+    double = _double_of(folder.path)
+    bindings = Bindings(double.device)
+    modules: dict[str, Any] = {
+        "tensorrt": double.tensorrt,
+        "cuda": ModuleType("cuda"),
+        "cuda.bindings": bindings.package,
+        "cuda.bindings.driver": bindings.driver,
+        "cuda.bindings.nvrtc": bindings.nvrtc,
+    }
+    before = {name: sys.modules[name] for name in modules if name in sys.modules}
+    sys.modules.update(modules)
+    try:
+        yield double
+    finally:
+        double.device.release()
+        for name in modules:
+            del sys.modules[name]
+        sys.modules.update(before)
+    double.check()
 
 
 def _end(folder: Path, double: Double) -> None:

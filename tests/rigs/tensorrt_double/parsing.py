@@ -7,6 +7,7 @@ import onnx
 import onnx.external_data_helper
 
 from tests.rigs.tensorrt_double.plan import session, tensors_of
+from tests.rigs.tensorrt_double.plugins import RegistryAct, is_foreign
 from tests.rigs.tensorrt_double.stage import Stage
 
 
@@ -38,8 +39,9 @@ class NetworkAct:
 
     settable = ("name",)
 
-    def __init__(self, stage: Stage, flags: int) -> None:
+    def __init__(self, stage: Stage, flags: int, plugins: RegistryAct) -> None:
         self._stage = stage
+        self.plugins = plugins
         self._flags = flags
         self.name = "Unnamed Network 0"
         self.model: onnx.ModelProto | None = None
@@ -170,10 +172,8 @@ class ParserAct:
 
     def _unknown_operator(self, model: onnx.ModelProto) -> tuple[int, Any] | None:
         for place, node in enumerate(model.graph.node):
-            if node.op_type in self.stage.device.faults.refused_operators or node.domain not in (
-                "",
-                "ai.onnx",
-            ):
+            missing = is_foreign(node) and node.op_type not in self._network.plugins.creators
+            if missing or node.op_type in self.stage.device.faults.refused_operators:
                 return place, node
             if node.op_type == "QuantizeLinear" and self._asymmetric(model, node):
                 return place, node

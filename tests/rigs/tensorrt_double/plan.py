@@ -5,6 +5,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -62,12 +63,13 @@ Shapes = Mapping[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An engine as it is serialised."""
+    """An engine as it is serialised; `plugins` are the layers in it that only a plugin library has."""
 
     version: str
     gpu: str
     compute_capability: tuple[int, int]
     tensors: tuple[Tensor, ...]
+    plugins: tuple[str, ...]
     profiles: tuple[Shapes, ...]
     flags: tuple[str, ...]
     workspace: int
@@ -103,6 +105,7 @@ def read_plan(data: bytes) -> Plan:
         head["gpu"],
         tuple(head["compute_capability"]),
         tensors,
+        tuple(head["plugins"]),
         profiles,
         tuple(head["flags"]),
         head["workspace"],
@@ -127,8 +130,12 @@ def _tensor(value: onnx.ValueInfoProto, *, is_input: bool) -> Tensor:
     return Tensor(value.name, TRT_TYPES[kind.elem_type], shape, is_input)
 
 
+@lru_cache(maxsize=4)
 def session(model: bytes) -> Any:
-    """An onnxruntime session on one thread."""
+    """An onnxruntime session on one thread; it may be used by several, and serves every engine of the model.
+
+    What an engine holds on the device is the ledger's affair, so that nothing is hidden by keeping a few here.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1

@@ -8,6 +8,7 @@ from typing import Any
 from tests.rigs.tensorrt_double.executing import ContextAct
 from tests.rigs.tensorrt_double.memory import Lost, NoMemory
 from tests.rigs.tensorrt_double.plan import DamagedPlan, OutputShapes, Plan, Tensor, read_plan, session
+from tests.rigs.tensorrt_double.plugins import RegistryAct
 from tests.rigs.tensorrt_double.stage import Owned, Stage
 
 _SERIALISATION_VERSION = {"10.3.0": 237, "10.13.3": 241, "11.4.0": 251}
@@ -29,6 +30,7 @@ class RuntimeAct(Owned):
     def __init__(self, owner: Any, logger: Any) -> None:
         super().__init__(self.stage, "Runtime")
         self._logger = logger
+        self._plugins = RegistryAct(self.stage, logger)
         self.engine_host_code_allowed = False
         self.max_threads = 1
         self.DLA_core = -1
@@ -39,6 +41,9 @@ class RuntimeAct(Owned):
     @property
     def logger(self) -> Any:
         return self._logger
+
+    def get_plugin_registry(self) -> Any:
+        return self.stage.make("IPluginRegistry", self._plugins)
 
     def deserialize_cuda_engine(self, **given: Any) -> Any:
         (data,) = given.values()
@@ -79,6 +84,10 @@ class RuntimeAct(Owned):
                 "1: Internal Error",
                 "The engine plan file is generated on an incompatible device, expecting compute "
                 f"{ours[0]}.{ours[1]} got compute {theirs[0]}.{theirs[1]}, please rebuild.",
+            )
+        if missing := [name for name in plan.plugins if name not in self._plugins.creators]:
+            return _refusal(
+                "1: Internal Error", f"Cannot find plugin: {missing[0]}, version: 1, namespace: ."
             )
         if "VERSION_COMPATIBLE" in plan.flags and not self.engine_host_code_allowed:
             return _refusal("4: API Usage Error", "engine host code is not allowed")

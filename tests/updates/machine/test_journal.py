@@ -66,6 +66,22 @@ def test_the_newest_of_a_slot_counts_whatever_its_number() -> None:
     assert journal.heard == {"detector": 2}
 
 
+def test_what_an_earlier_director_numbered_says_nothing_after_its_end() -> None:
+    """A thief spent the last number there is, on something that still waits when the key is taken away."""
+    last = (1 << 53) - 1
+    journal = Journal().under("stolen").with_work(work(assignment=assignment(last)))
+    assert journal.heard == {"detector": last}
+    journal = journal.under("new")
+    journal = journal.with_work(journal.works[0].to(S.WAITING, at()))
+    assert journal.heard == {}, "it goes on, and its number is not heard again"
+    assert journal.knows(last), "there is one work of a number at a time"
+    journal = journal.without(last, ended(last).model_copy(update={"order": 1}))
+    assert (journal.heard, journal.knows(last), journal.forgot("detector", 3)) == ({}, False, False)
+    journal = journal.with_work(work(assignment=assignment(3)))
+    journal = journal.without(3, ended(3).model_copy(update={"order": 2}))
+    assert (journal.heard, journal.knows(3)) == ({"detector": 3}, True)
+
+
 def test_it_forgets_the_oldest_and_knows_that_it_does() -> None:
     journal = Journal()
     for seq in range(1, MOST_ENDED + 11):
@@ -86,7 +102,8 @@ def test_what_is_written_can_always_be_read_again() -> None:
         journal = journal.with_work(one).without(seq, end)
     assert journal.heard == {}
     for seq in range(1, 100):
-        journal = journal.without(seq, ended(seq, f"s{seq}"))
+        taken = journal.with_work(work(assignment=assignment(seq, f"s{seq}")))
+        journal = taken.without(seq, ended(seq, f"s{seq}"))
     with pytest.raises(JournalUnfit, match="heard"):
         journal.encode()
     bounded = journal.bounded(["s3"])

@@ -2,16 +2,18 @@
 
 import itertools
 from dataclasses import replace
-from datetime import time, timezone
+from datetime import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import LeftAs, UpdateAction, UpdateCode, UpdateState
-from edge_runtime.updates.machine import TABLE, Deadlines, Order, Rules, Window, Windows, denies, step
-from edge_runtime.updates.machine.observed import Device, Errand, GivenUp, Loading, Shadowed
+from edge_runtime.protocol.windows import Window, Windows
+from edge_runtime.updates.machine import TABLE, Deadlines, Order, Rules, denies, step
+from edge_runtime.updates.machine.observed import Device, Errand, GivenUp, Shadowed
 from edge_runtime.updates.machine.table import MOST_MOVES, MOST_STARTS, deadline_ms
 from tests.updates.machine.works import (
     NEW,
@@ -136,9 +138,9 @@ def test_loading_and_what_perception_says_of_it() -> None:
     assert step(verified, seen(), RULES).orders == (Order.LOAD,)
     other = view(candidate=loaded(release=OLD))
     assert step(verified, seen(view=other), RULES).orders == (Order.LOAD,)
-    busy = view(candidate=loaded(loading=Loading.LOADING))
+    busy = view(candidate=loaded(loading=CandidateState.LOADING))
     assert step(verified, seen(view=busy), RULES).work.state is S.VERIFIED
-    failed = view(candidate=loaded(loading=Loading.FAILED, code=UpdateCode.NO_MEMORY, text="3 GB"))
+    failed = view(candidate=loaded(loading=CandidateState.FAILED, code=UpdateCode.NO_MEMORY, text="3 GB"))
     after = step(verified, seen(view=failed), RULES).work
     assert (after.state, after.code, after.text) == (S.REFUSED, UpdateCode.NO_MEMORY, "3 GB")
     assert step(verified, seen(view=view(candidate=loaded())), RULES).work.state is S.STAGED
@@ -172,7 +174,7 @@ def test_no_second_shadow_run(changes: dict[str, Any]) -> None:
     assert after.work.state is S.ACTIVATING
 
 
-NIGHT = Rules("cam-07", windows=Windows((Window((), time(2), time(3)),), timezone.utc))
+NIGHT = Rules("cam-07", windows=Windows((Window((), time(2), time(3)),)))
 DAY_MS, NIGHT_MS = 1_790_000_000_000, 1_790_000_000_000 // 86_400_000 * 86_400_000 + 2 * 3_600_000
 
 
@@ -252,7 +254,7 @@ def test_other_values_that_are_not_applied_are_no_success_of_what_runs() -> None
     """The release in use has the same name: only what is beside it tells that its new values failed."""
     slot = {"assignment": assignment(slot="configuration", values={"limit": 3})}
     activating = work(S.ACTIVATING, terms=terms(kind="configuration", name="site", package=None), **slot)
-    failed = loaded(loading=Loading.FAILED, code=UpdateCode.ACTIVATION, text="no such camera")
+    failed = loaded(loading=CandidateState.FAILED, code=UpdateCode.ACTIVATION, text="no such camera")
     now = seen(view=view(NEW, failed), active=NEW, on_trial=NEW)
     after = step(activating, now, RULES).work
     assert (after.state, after.code, after.text) == (S.REVERTED, UpdateCode.ACTIVATION, "no such camera")
@@ -361,8 +363,8 @@ SEEN = st.builds(
             view(NEW),
             view(NEW, seconds=400, frames=4000, events=80),
             view(candidate=loaded()),
-            view(candidate=loaded(loading=Loading.FAILED)),
-            view(candidate=loaded(loading=Loading.ACTIVATING)),
+            view(candidate=loaded(loading=CandidateState.FAILED)),
+            view(candidate=loaded(loading=CandidateState.ACTIVATING)),
         ]
     ),
     newer=st.sampled_from([None, *UpdateAction]),

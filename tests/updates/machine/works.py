@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from edge_runtime.protocol.release import Opening, ReleaseKind, ReleaseTerms
+from edge_runtime.protocol.swap import CandidateState
 from edge_runtime.protocol.update import Assignment, UpdateAction, UpdateState
 from edge_runtime.updates.machine import Moment, Rules, Seen, Work
-from edge_runtime.updates.machine.observed import Candidate, InUse, Loading, SlotView
+from edge_runtime.updates.machine.observed import Candidate, InUse, SlotView
 from edge_runtime.updates.machine.work import Before
 
 NEW, OLD = "aa" * 32, "bb" * 32
@@ -76,7 +77,7 @@ def view(release: str | None = OLD, candidate: Candidate | None = None, **figure
 
 
 def loaded(**changes: Any) -> Candidate:
-    return replace(Candidate(NEW, Loading.LOADED), **changes)
+    return replace(Candidate(NEW, CandidateState.LOADED), **changes)
 
 
 def seen(seconds: float = 1.0, **changes: Any) -> Seen:

@@ -603,6 +603,23 @@ def test_another_director_counts_anew(device: UpdatingDevice) -> None:
     assert device.perception.runs == second.sha256
 
 
+def test_what_a_thief_left_unfinished_spends_no_number_of_the_next_director(device: UpdatingDevice) -> None:
+    """His assignment waits behind a lock while people take the key away, and ends after that."""
+    first, second, third = device.release(1), device.release(2), device.release(3)
+    device.around.locked = True
+    last = (1 << 53) - 1
+    device.assign(first, seq=last)
+    device.run(120, until=lambda: S.WAITING in device.states_of(last))
+    device.fleet.rotate("director")
+    device.assign(second, seq=2)
+    device.run(120, until=lambda: S.SUPERSEDED in device.states_of(last))
+    device.around.locked = False
+    assert device.run_to_end(2).state is S.HEALTHY
+    device.restart("process")
+    assert device.run_to_end(device.assign(third, seq=3)).state is S.HEALTHY
+    assert device.perception.runs == third.sha256
+
+
 def test_a_disk_that_fails_stops_updates_and_nothing_else(
     device: UpdatingDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,6 @@ from edge_runtime.protocol.swap import (
     read_ask,
 )
 from edge_runtime.protocol.update import UpdateCode
-from edge_runtime.updates.machine.observed import Loading
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.process.perception import PerceptionClient
 
@@ -84,7 +83,7 @@ def test_a_look_is_told_as_the_machine_goes_by_it(client: PerceptionClient, aske
     assert (view.in_use.release, view.in_use.process, view.in_use.answered) == (OLD, "7", 70)
     assert (view.in_use.latency_p95_ms, view.in_use.celsius, view.in_use.events) == (21, 55, 3)
     assert view.candidate is not None
-    assert (view.candidate.release, view.candidate.loading) == (NEW, Loading.LOADED)
+    assert (view.candidate.release, view.candidate.loading) == (NEW, CandidateState.LOADED)
     assert view.candidate.shadow.agreement == 0.9
     assert view.given_up is not None
     assert view.given_up.code is UpdateCode.CRASH_LOOP
@@ -106,17 +105,16 @@ def test_what_it_asks_for(client: PerceptionClient, asked: list[object], tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("code", "again"),
-    [(UpdateCode.LABELS, False), (UpdateCode.ACTIVATION, True), (None, True), (UpdateCode.NO_MEMORY, False)],
+    ("code", "again"), [(UpdateCode.LABELS, False), (UpdateCode.ACTIVATION, True), (UpdateCode.LABELS, True)]
 )
 def test_a_refusal_is_of_the_release_or_of_the_moment(
     client: PerceptionClient,
     answers: list[SwapAnswer],
     tmp_path: Path,
-    code: UpdateCode | None,
+    code: UpdateCode,
     again: bool,
 ) -> None:
-    answers.append(SwapAnswer(ok=False, code=code, text="no", pid=7, up_s=1))
+    answers.append(SwapAnswer(ok=False, code=code, text="no", again=again, pid=7, up_s=1))
     with pytest.raises(UpdateRefused) as refused:
         client.load("detector", NEW, tmp_path, {})
     assert refused.value.again is again

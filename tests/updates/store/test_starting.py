@@ -13,6 +13,7 @@ from edge_runtime.updates.store import (
     starting,
     trial_starts,
 )
+from edge_runtime.updates.store.starting import MAX_WATCHED_STARTS, WATCHED_S, stayed
 from tests.rigs.stored_releases import put
 
 
@@ -31,14 +32,97 @@ def test_without_any_state_at_all(tmp_path: Path) -> None:
     assert begin_start(tmp_path / "absent", "people").release is None
 
 
-def test_a_good_release_starts_as_often_as_it_likes(store: ReleaseStore, root: Path) -> None:
-    sha256 = put(store, {"manifest.json": b"{}"})
+def accepted(store: ReleaseStore, content: bytes) -> str:
+    sha256 = put(store, {"manifest.json": content})
     store.begin_trial("people", sha256)
+    begin_start(store.places.root, "people")
     store.commit("people")
+    return sha256
+
+
+def test_a_good_release_starts_as_often_as_it_likes(store: ReleaseStore, root: Path) -> None:
+    sha256 = accepted(store, b"{}")
+    stayed(root, "people", sha256, WATCHED_S)
     for _ in range(10):
         found = begin_start(root, "people")
         assert (found.release, found.files) == (sha256, store.files(sha256))
-    assert trial_starts(root, "people", sha256) == 0
+    assert list((root / "trial-starts").iterdir()) == [], "nothing is written at its starts any more"
+
+
+def test_one_that_was_accepted_and_does_not_stay_is_given_up_after_five_starts(
+    store: ReleaseStore, root: Path
+) -> None:
+    good, bad = accepted(store, b"1"), accepted(store, b"2")
+    for _ in range(MAX_WATCHED_STARTS):
+        assert begin_start(root, "people").release == bad
+    for _ in range(3):
+        found = begin_start(root, "people")
+        assert (found.release, found.gave_up) == (good, bad)
+        assert "5 times in a row" in found.why
+    store.give_up("people", "f" * 64)
+    assert store.slots().of("people").active == bad
+    store.give_up("people", bad)
+    assert store.slots().of("people").active == good
+    for _ in range(10):
+        assert begin_start(root, "people").release == good, "what was good before is not watched anew"
+
+
+@pytest.mark.parametrize("lived_s", [600.0, 1e4, 0.0])
+def test_starts_that_stayed_or_ended_in_order_are_not_held_against_it(
+    store: ReleaseStore, root: Path, lived_s: float
+) -> None:
+    sha256 = accepted(store, b"1")
+    for _ in range(20):
+        for _ in range(MAX_WATCHED_STARTS - 1):
+            assert begin_start(root, "people").release == sha256
+        stayed(root, "people", sha256, lived_s)
+
+
+def test_the_watch_is_a_day_in_use_and_not_a_day_off(store: ReleaseStore, root: Path) -> None:
+    sha256, file = accepted(store, b"1"), root / "trial-starts" / "people"
+    for _ in range(WATCHED_S // 3600 - 1):
+        stayed(root, "people", sha256, 3600.0)
+        assert file.exists()
+    stayed(root, "people", "f" * 64, 1e9)
+    assert file.exists(), "another release's time is not its own"
+    stayed(root, "people", sha256, 3600.0)
+    assert not file.exists()
+    stayed(root, "people", sha256, 3600.0)
+    assert not file.exists()
+
+
+def test_values_of_an_accepted_release_are_a_trial_of_their_own(store: ReleaseStore, root: Path) -> None:
+    sha256 = accepted(store, b"1")
+    for _ in range(MAX_WATCHED_STARTS - 1):
+        begin_start(root, "people")
+    store.begin_trial("people", sha256, {"limit": 2})
+    for _ in range(MAX_TRIAL_STARTS):
+        assert begin_start(root, "people").release == sha256
+    assert begin_start(root, "people").gave_up == sha256
+
+
+def test_a_trial_is_not_ended_by_staying(store: ReleaseStore, root: Path) -> None:
+    sha256 = put(store, {"manifest.json": b"1"})
+    store.begin_trial("people", sha256)
+    begin_start(root, "people")
+    stayed(root, "people", sha256, 3600.0)
+    assert trial_starts(root, "people", sha256) == 1
+
+
+def test_what_was_accepted_is_not_given_up_for_a_full_disk_or_a_damaged_count(
+    store: ReleaseStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha256 = accepted(store, b"1")
+    (root / "trial-starts" / "people").write_bytes(b"rubbish")
+    assert begin_start(root, "people").release == sha256
+    (root / "trial-starts" / "people").write_text(f"{sha256} 3 0\n")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(starting, "write_file", full)
+    for _ in range(10):
+        assert begin_start(root, "people").release == sha256
 
 
 def test_the_third_start_on_trial_is_the_last(store: ReleaseStore, root: Path) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from edge_runtime.protocol.release import BUCKETS, Fit, Opening, ReleaseKind, VersionBounds, bucket
+from edge_runtime.protocol.release_values import NumberBounds, TextBounds
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, UpdateAction, UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
 from tests.rigs.signed_repository import DAY, SignedRepository, make_release, now, now_ms
@@ -37,8 +38,14 @@ def test_what_runs_already_is_admitted_whatever_has_changed(
     assert device.admit(device.assigned(release)).terms == release.terms
 
 
+DECLARED = {
+    "threshold": NumberBounds(type="number", minimum=0.3, maximum=0.7),
+    "zone": TextBounds(type="text", one_of=("gate", "yard")),
+}
+
+
 def test_a_configuration_with_values(fleet: SignedRepository, device: TrustingDevice) -> None:
-    release = fleet.release(1, "site", kind=ReleaseKind.CONFIGURATION)
+    release = fleet.release(1, "site", kind=ReleaseKind.CONFIGURATION, values=DECLARED)
     device.trust.refresh()
     sealed = device.assigned(release, slot=CONFIGURATION_SLOT, values={"threshold": 0.4, "zone": "gate"})
     admitted = device.admit(sealed)

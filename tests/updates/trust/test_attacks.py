@@ -7,6 +7,7 @@ of the online keys (timestamp, snapshot), a thief of the director's key, one of 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from securesystemslib.dsse import Envelope
@@ -14,6 +15,7 @@ from tuf.api.metadata import MetaFile
 
 from edge_runtime.protocol.envelope import seal
 from edge_runtime.protocol.release import BUCKETS, Fit, Opening, ReleaseKind, VersionBounds, bucket
+from edge_runtime.protocol.release_values import IntegerBounds, NumberBounds, SwitchBounds, TextBounds
 from edge_runtime.protocol.update import (
     REPORT_TYPE,
     Assignment,
@@ -75,6 +77,70 @@ def next_online(thief: SignedRepository) -> None:
     thief.snapshot.version += 1
     thief.timestamp.version += 1
     thief.publish_online()
+
+
+# ---- values of a configuration
+
+
+BOUNDED = {
+    "threshold": NumberBounds(type="number", minimum=0.3, maximum=0.7),
+    "zone": TextBounds(type="text", one_of=("gate", "yard")),
+    "people": IntegerBounds(type="integer", one_of=(1, 2, 4)),
+    "night": SwitchBounds(type="switch"),
+}
+PERMITTED: dict[str, Any] = {"threshold": 0.4, "zone": "gate", "people": 2, "night": True}
+
+
+def with_values(fleet: SignedRepository, device: TrustingDevice, values: dict[str, Any]) -> bytes:
+    """What a thief of the director's key can sign about a configuration that people signed."""
+    release = fleet.release(1, "site", kind=ReleaseKind.CONFIGURATION, values=BOUNDED)
+    device.trust.refresh()
+    device.run(release, "configuration")  # also where it runs already, with other values
+    return device.assigned(release, slot="configuration", values=values)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"threshold": 0.01},
+        {"threshold": 1e308},
+        {"threshold": "0.4"},
+        {"threshold": True},
+        {"zone": "${env:TOKEN}"},
+        {"zone": "another"},
+        {"people": 3},
+        {"people": 2.0},
+        {"night": 1},
+        {"more": 1},
+        {"threshold": None},
+    ],
+    ids=str,
+)
+def test_a_stolen_director_key_sets_no_value_that_nobody_signed_for(
+    changed: dict[str, Any], fleet: SignedRepository, device: TrustingDevice
+) -> None:
+    values = {name: value for name, value in {**PERMITTED, **changed}.items() if value is not None}
+    sealed = with_values(fleet, device, values)
+    with pytest.raises(UpdateRefused) as refused:
+        device.admit(sealed)
+    assert refused.value.code is UpdateCode.VALUE_NOT_PERMITTED
+    assert not refused.value.again, "it is over: nothing that comes later makes it right"
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "changed", [{"threshold": 0.3}, {"threshold": 0.7}, {"zone": "yard"}, {"night": False}]
+)
+def test_what_people_signed_for_is_the_directors_choice(
+    changed: dict[str, Any], fleet: SignedRepository, device: TrustingDevice
+) -> None:
+    sealed = with_values(fleet, device, {**PERMITTED, **changed})
+    assert device.admit(sealed).assignment.values == {**PERMITTED, **changed}
+
+
+@assigning(UpdateCode.VALUE_NOT_PERMITTED)
+def a_value_for_a_model_by_stolen_director_key(fleet: SignedRepository, device: TrustingDevice) -> bytes:
+    return device.assigned(make_release(1), values={"threshold": 0.5})
 
 
 # ---- rollback

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from tuf.api.metadata import Metadata, Root
 
+from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.trust.bootstrap import MAX_ROOT_BYTES, check_root, read_root, write_root
+from edge_runtime.updates.trust.bootstrap import check_root, read_root, write_root
 from fleet_server.releases.repository import fingerprint
 from tests.rigs.signed_repository import DAY, SignedRepository, now
 from tests.rigs.small_disk import fill_up, small_disk

@@ -11,7 +11,7 @@ import pytest
 from edge_runtime.protocol.release import BUCKETS, Opening
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.trust.moment import EARLIEST_MS, Moment, iso
+from edge_runtime.updates.trust.moment import EARLIEST_MS, JudgedTime, iso
 from tests.conftest import REPOSITORY
 from tests.rigs.signed_repository import DAY, DAY_MS, SignedRepository, make_release, now, now_ms
 from tests.rigs.stepped_clock import SteppedClock
@@ -38,31 +38,31 @@ NONCE = "ab" * 16
 def test_the_time_that_is_believed(
     wall_ms: int, synced: bool, floor_ms: int, proved_ms: int | None, judged_ms: int
 ) -> None:
-    assert Moment(wall_ms, synced, floor_ms).judged_ms(proved_ms) == judged_ms
+    assert JudgedTime(wall_ms, synced, floor_ms).judged_ms(proved_ms) == judged_ms
 
 
 @pytest.mark.parametrize(
     ("moment", "proved_ms", "code"),
     [
-        (Moment(NOW, True, 0), None, None),
-        (Moment(NOW + DAY_MS, True, NOW), None, UpdateCode.METADATA_EXPIRED),
-        (Moment(NOW + DAY_MS, False, NOW), None, UpdateCode.CLOCK),
-        (Moment(NOW + DAY_MS, False, NOW), NOW, None),
-        (Moment(NOW + DAY_MS, True, NOW), NOW, UpdateCode.METADATA_EXPIRED),
-        (Moment(NOW + DAY_MS, False, NOW + DAY_MS), None, UpdateCode.METADATA_EXPIRED),
-        (Moment(0, False, NOW + DAY_MS), NOW, UpdateCode.METADATA_EXPIRED),
-        (Moment(0, False, NOW), None, None),
+        (JudgedTime(NOW, True, 0), None, None),
+        (JudgedTime(NOW + DAY_MS, True, NOW), None, UpdateCode.METADATA_EXPIRED),
+        (JudgedTime(NOW + DAY_MS, False, NOW), None, UpdateCode.CLOCK),
+        (JudgedTime(NOW + DAY_MS, False, NOW), NOW, None),
+        (JudgedTime(NOW + DAY_MS, True, NOW), NOW, UpdateCode.METADATA_EXPIRED),
+        (JudgedTime(NOW + DAY_MS, False, NOW + DAY_MS), None, UpdateCode.METADATA_EXPIRED),
+        (JudgedTime(0, False, NOW + DAY_MS), NOW, UpdateCode.METADATA_EXPIRED),
+        (JudgedTime(0, False, NOW), None, None),
     ],
 )
-def test_what_an_end_means(moment: Moment, proved_ms: int | None, code: UpdateCode | None) -> None:
+def test_what_an_end_means(moment: JudgedTime, proved_ms: int | None, code: UpdateCode | None) -> None:
     ends = {"root": NOW + YEAR_MS, "timestamp": NOW + DAY_MS}
     assert refusal(lambda: moment.refuse_ended(ends, proved_ms)) is code
 
 
 def test_the_moment_of_the_end_is_past() -> None:
     ends = {"timestamp": NOW}
-    assert refusal(lambda: Moment(NOW - 1, True, 0).refuse_ended(ends)) is None
-    assert refusal(lambda: Moment(NOW, True, 0).refuse_ended(ends)) is UpdateCode.METADATA_EXPIRED
+    assert refusal(lambda: JudgedTime(NOW - 1, True, 0).refuse_ended(ends)) is None
+    assert refusal(lambda: JudgedTime(NOW, True, 0).refuse_ended(ends)) is UpdateCode.METADATA_EXPIRED
 
 
 def test_a_time_that_is_no_date_is_shown_all_the_same() -> None:

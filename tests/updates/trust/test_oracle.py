@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tuf.api.exceptions import DownloadError, DownloadHTTPError, RepositoryError
+from tuf.api.metadata import MetaFile
 from tuf.ngclient import Updater
 from tuf.ngclient.fetcher import FetcherInterface
 
+from edge_runtime.protocol.release import canonical
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.trust.cache import MetadataFolder
 from edge_runtime.updates.trust.chain import verify_chain, verify_role
@@ -62,7 +65,7 @@ def by_us(folder: Path, bootstrap: bytes) -> dict[str, Any] | None:
     kept = MetadataFolder(folder).kept(bootstrap, 0)
     try:
         chain = verify_chain(kept)
-        found = verify_role(chain, kept, "models").targets.get(PATH)
+        found = verify_role(chain, kept, "models").target(PATH)
     except UpdateRefused:
         return None
     return None if found is None else found.to_dict()
@@ -188,3 +191,60 @@ def hostile() -> SignedRepository:
 
 
 _MADE: list[SignedRepository] = []
+
+
+@pytest.mark.parametrize(
+    "label", ["Fußgänger", "行人", 'a "quoted" one', "with \\ and /", "tab\tand bell\a", "\u2028"]
+)
+def test_any_text_in_terms_is_verified_as_tuf_verifies_it(label: str, tmp_path: Path) -> None:
+    """What is signed is canonical JSON, what tuf writes is not: where the two differ, tuf looks at the file."""
+    fleet = SignedRepository()
+    fleet.release(1, labels=(label,))
+    device = TrustingDevice(tmp_path / "updates", fleet)
+    device.trust.refresh()
+    folder, bootstrap = device.folder / "metadata", fleet.files["1.root.json"]
+    found = by_us(folder, bootstrap)
+    assert found == by_tuf(folder, bootstrap) != None  # noqa: E711
+    assert found is not None
+    assert found["custom"]["labels"] == [label]
+    plain = json.loads((folder / "models.json").read_bytes())
+    compact = canonical(plain)
+    kept = MetadataFolder(folder).kept(bootstrap, 0)
+    chain = verify_chain(kept)
+    chain.snapshot.meta["models.json"] = MetaFile(fleet.roles["models"].version)
+    again = verify_role(chain, replace(kept, files={**kept.files, "models": compact}), "models").target(PATH)
+    assert again is not None
+    assert again.to_dict() == found, "as the server publishes it"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        b'{"signatures":%(signatures)s,"signed":%(forged)s,"signed":%(signed)s}',
+        b'{"signed":%(forged)s,"signatures":%(signatures)s,"signed":%(signed)s}',
+        b'{"signatures":%(signatures)s,"signed":%(signed)s,"signed":%(forged)s}',
+        b'{"signatures":%(signatures)s,"more":{"signed":%(forged)s},"signed":%(signed)s}',
+        b'{"signatures":%(signatures)s,"signed":%(signed)s,"more":{"x":1,"signed":%(forged)s}}',
+    ],
+)
+def test_nothing_beside_what_is_signed_counts(file: bytes, tmp_path: Path) -> None:
+    """A thief of the snapshot's key may list any file: of two contents in it, only the signed one is ever read."""
+    fleet = SignedRepository()
+    fleet.release(1)
+    device = TrustingDevice(tmp_path / "updates", fleet)
+    device.trust.refresh()
+    kept = MetadataFolder(device.folder / "metadata").kept(fleet.files["1.root.json"], 0)
+    plain = json.loads(kept.files["models"])
+    signed, signatures = canonical(plain["signed"]), canonical(plain["signatures"])
+    plain["signed"]["targets"][PATH]["custom"]["openings"] = []
+    forged = file % {b"signed": signed, b"forged": canonical(plain["signed"]), b"signatures": signatures}
+    chain = verify_chain(kept)
+    chain.snapshot.meta["models.json"] = MetaFile(fleet.roles["models"].version)
+    try:
+        found = verify_role(chain, replace(kept, files={**kept.files, "models": forged}), "models").target(
+            PATH
+        )
+    except UpdateRefused:
+        return
+    assert found is not None
+    assert found.custom["openings"] != []

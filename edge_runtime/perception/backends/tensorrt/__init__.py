@@ -14,6 +14,7 @@ from edge_runtime.perception.backends.tensorrt._cuda import (
 )
 from edge_runtime.perception.backends.tensorrt.backend import TensorRtBackend
 from edge_runtime.perception.backends.tensorrt.errors import EngineRefused
+from edge_runtime.perception.backends.tensorrt.plugins import PluginLibrary, PluginRefused
 
 __all__ = [
     "Cuda",
@@ -21,6 +22,8 @@ __all__ = [
     "DeviceLost",
     "EngineRefused",
     "OutOfDeviceMemory",
+    "PluginLibrary",
+    "PluginRefused",
     "TensorRtBackend",
     "WrongThread",
     "open_cuda",

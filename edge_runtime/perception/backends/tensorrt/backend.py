@@ -13,6 +13,7 @@ from edge_runtime.perception.backends.base import BackendFacts, Tensor, TensorSp
 from edge_runtime.perception.backends.tensorrt._cuda import Cuda, WrongThread, open_cuda
 from edge_runtime.perception.backends.tensorrt.device_preprocess import PICTURE, DevicePreprocessor
 from edge_runtime.perception.backends.tensorrt.pictures import PictureMemory
+from edge_runtime.perception.backends.tensorrt.plugins import PluginLibrary
 from edge_runtime.perception.backends.tensorrt.session import DeviceSession, SessionOptions
 from edge_runtime.perception.backends.tensorrt.shapes import dimensions
 from edge_runtime.perception.backends.tensorrt.worker import Worker
@@ -29,6 +30,7 @@ class TensorRtBackend:
         input_spec: the model's input; without it there is no `preprocessor`.
         in_flight: runs on the device at once; 2 overlap copies with the network.
         open_device: called on the backend's thread.
+        plugins: libraries with layers of the engine.
         cuda_graphs: repeat the network's launches as graphs; takes memory, and is not measured yet.
         mapped: let the device use page-locked memory itself instead of copying; of use where both share the
             memory, and not measured yet.
@@ -41,6 +43,7 @@ class TensorRtBackend:
     Raises:
         MissingDependency: TensorRT, or a library for CUDA, is not installed.
         EngineRefused: TensorRT does not take the engine.
+        PluginRefused: a plugin library is not loaded.
         OutOfDeviceMemory: it does not fit.
         BackendError: anything else keeps it from running.
     """
@@ -54,6 +57,7 @@ class TensorRtBackend:
         input_spec: InputSpec | None = None,
         in_flight: int = 2,
         open_device: Callable[[], Cuda] = open_cuda,
+        plugins: Sequence[PluginLibrary] = (),
         cuda_graphs: bool = False,
         mapped: bool = False,
     ) -> None:
@@ -67,6 +71,7 @@ class TensorRtBackend:
             input_spec=input_spec if prepare == "gpu" else None,
             cuda_graphs=cuda_graphs,
             mapped=mapped,
+            plugins=tuple(plugins),
         )
         self._worker = Worker(partial(DeviceSession, open_device, engine, options, self._pictures), model)
         try:

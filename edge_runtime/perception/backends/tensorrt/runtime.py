@@ -4,7 +4,7 @@ Only names that TensorRT has from 10.3 to 11 are used. Everything here belongs t
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,8 @@ from edge_runtime.perception.backends.base import TensorSpec
 from edge_runtime.perception.backends.tensorrt._cuda import OutOfDeviceMemory
 from edge_runtime.perception.backends.tensorrt.context import EngineContext
 from edge_runtime.perception.backends.tensorrt.errors import EngineRefused
-from edge_runtime.perception.backends.tensorrt.log import EngineLog, log_of, quoted
+from edge_runtime.perception.backends.tensorrt.log import EngineLog, log_of, quoted, says_memory
+from edge_runtime.perception.backends.tensorrt.plugins import PluginLibrary, load_plugins
 from edge_runtime.perception.backends.tensorrt.shapes import (
     Profile,
     Shape,
@@ -32,9 +33,6 @@ _DTYPES: Final = {
     "INT64": "int64",
     "BOOL": "bool",
 }
-
-_OUT_OF_MEMORY: Final = ("out of memory", "outofmemory", "insufficient memory")
-
 
 MISSING_TENSORRT: Final = (
     "TensorRT is not installed here: on a Jetson `apt install python3-libnvinfer` and a virtual environment with "
@@ -85,6 +83,7 @@ class Engine:
         data: the serialised engine.
         model: name for messages.
         stream: in which contexts change their profile.
+        plugins: libraries with layers of the engine.
 
     Attributes:
         tensors: inputs and outputs in the engine's order.
@@ -93,10 +92,13 @@ class Engine:
 
     Raises:
         EngineRefused: TensorRT does not take it, or a tensor of it cannot be fed or read here.
+        PluginRefused: a plugin library is not loaded; it says nothing about the engine.
         OutOfDeviceMemory: there is no room for it.
     """
 
-    def __init__(self, trt: Any, data: bytes, model: str, stream: int) -> None:
+    def __init__(
+        self, trt: Any, data: bytes, model: str, stream: int, plugins: Sequence[PluginLibrary] = ()
+    ) -> None:
         self._trt, self._model, self._stream = trt, model, stream
         self._log: EngineLog = log_of(trt)
         self._contexts: list[EngineContext] = []
@@ -108,6 +110,7 @@ class Engine:
             # An engine may carry code for the host; a file on a disk is not trusted that far.
             self._runtime.engine_host_code_allowed = False
             trt.init_libnvinfer_plugins(self._log.logger, "")
+            load_plugins(self._runtime, plugins, self._log)
             self._engine = self._runtime.deserialize_cuda_engine(data)
             if self._engine is None:
                 raise self.refusal(mark, "TensorRT does not load the engine")
@@ -142,7 +145,7 @@ class Engine:
         """The error for a call that failed, with what TensorRT said since `mark`."""
         lines = self._log.since(mark)
         text = f"{self._model}: {what}; {quoted(lines)}"
-        if any(sign in line.lower() for line in lines for sign in _OUT_OF_MEMORY):
+        if says_memory(lines):
             return OutOfDeviceMemory(text)
         return EngineRefused(text, lines)
 

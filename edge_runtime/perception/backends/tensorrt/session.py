@@ -21,6 +21,7 @@ from edge_runtime.perception.backends.tensorrt.device_preprocess import PICTURE,
 from edge_runtime.perception.backends.tensorrt.errors import EngineRefused
 from edge_runtime.perception.backends.tensorrt.graphs import GraphRunner
 from edge_runtime.perception.backends.tensorrt.pictures import PictureMemory
+from edge_runtime.perception.backends.tensorrt.plugins import PluginLibrary
 from edge_runtime.perception.backends.tensorrt.runtime import Engine, import_tensorrt
 from edge_runtime.perception.backends.tensorrt.shapes import Shape, Shapes
 
@@ -34,6 +35,7 @@ class SessionOptions:
     input_spec: InputSpec | None
     cuda_graphs: bool
     mapped: bool
+    plugins: tuple[PluginLibrary, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class DeviceSession:
         self._ledger = Ledger(self.device)
         try:
             self._in, self._compute, self._out = (self._ledger.stream() for _ in range(3))
-            self._engine = Engine(trt, data, options.model, self._compute)
+            self._engine = Engine(trt, data, options.model, self._compute, options.plugins)
             engine = self._engine
             self._free = deque(
                 Slot(self._ledger, engine.inputs, engine.outputs, mapped=options.mapped)

@@ -1,0 +1,195 @@
+#!/bin/sh
+# Installs or upgrades a fleet server or a device, and goes back to the version before.
+#
+#   install.sh server|device SOURCE [--check] [--dest DIR] [--no-backup]
+#   install.sh server|device --back [--check] [--dest DIR]
+#
+# SOURCE is a wheel of this project or a checkout of it. Each version has a virtual environment of its own below
+# /opt/<name>/releases; `current` names the one in force and `previous` the one before, and changing them is one
+# rename. Repeating it is harmless. A server is backed up before its program changes. --check says what would be done
+# and changes nothing; --dest puts everything below DIR and leaves the service manager alone. PYTHON names the
+# interpreter; how pip reaches its packages is pip's own configuration (PIP_INDEX_URL, PIP_FIND_LINKS, ...).
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+role='' source='' check='' dest='' back='' backup=yes
+
+say() { printf 'install: %s\n' "$*" >&2; }
+refuse() { say "$*"; exit 2; }
+usage() { sed -n '2,/^set -eu/s/^# \{0,1\}//p' "$0" | sed '$d'; }
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help) usage; exit 0 ;;
+        --check) check=yes ;;
+        --back) back=yes ;;
+        --no-backup) backup= ;;
+        --dest)
+            [ $# -gt 1 ] || refuse "--dest needs a value"
+            dest=$2
+            shift
+            ;;
+        -*) refuse "there is no option $1; see install.sh --help" ;;
+        *)
+            if [ -z "$role" ]; then role=$1
+            elif [ -z "$source" ]; then source=$1
+            else refuse "one SOURCE, not also $1"
+            fi
+            ;;
+    esac
+    shift
+done
+
+case $role in
+    server)
+        name=fleet-server program=fleet extras=server units="fleet-server.service fleet-backup.service fleet-backup.timer"
+        files=$here/server
+        ;;
+    device)
+        name=edge-runtime program=edge-runtime extras=device units=edge-runtime.service
+        files=$here/systemd
+        ;;
+    *) refuse "say server or device first; see install.sh --help" ;;
+esac
+case $dest in
+    '' | /*) ;;
+    *) refuse "--dest $dest: give a path that begins with /" ;;
+esac
+base=$dest/opt/$name
+data=$dest/var/lib/$name
+
+would() { # run it, or say it
+    if [ -n "$check" ]; then printf 'would run: %s\n' "$*"; else "$@"; fi
+}
+
+target_of() { # the release that a link names, or nothing
+    if [ -L "$base/$1" ]; then basename -- "$(readlink -- "$base/$1")"; fi
+}
+
+name_it() { # LINK RELEASE: change what a link names, in one rename
+    if [ -n "$check" ]; then
+        printf 'would run: %s -> %s\n' "$base/$1" "releases/$2"
+        return
+    fi
+    ln -sfn "releases/$2" "$base/.$1.new"
+    mv -fT "$base/.$1.new" "$base/$1"
+}
+
+restart() { # only what runs already; a service that does not come up is a failure
+    [ -z "$dest" ] || return 0
+    would systemctl daemon-reload
+    would systemctl try-restart "$name.service"
+}
+
+now=$(target_of current)
+before=$(target_of previous)
+
+if [ -z "$dest" ] && [ -z "$check" ]; then
+    [ "$(id -u)" -eq 0 ] || refuse "this needs root; --check says what it would do without"
+    command -v systemctl >/dev/null 2>&1 || refuse "this machine has no systemd; --dest DIR installs without it"
+fi
+
+if [ -n "$back" ]; then
+    [ -z "$source" ] || refuse "--back takes no SOURCE"
+    [ -n "$before" ] || refuse "there is no version before ${now:-this one} in $base"
+    [ -f "$base/releases/$before/.complete" ] || refuse "$base/releases/$before is not whole: install it again"
+    name_it current "$before"
+    name_it previous "$now"
+    restart
+    [ -n "$check" ] || say "$name is $before again; $now is kept"
+    exit 0
+fi
+
+[ -n "$source" ] || refuse "say what to install: a wheel or a checkout of this project"
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 ||
+    refuse "$python is no Python 3.10 to 3.13; name one with PYTHON="
+"$python" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
+    refuse "$python makes no virtual environments: apt install python3-venv, or name another with PYTHON="
+case $source in
+    *.whl)
+        [ -f "$source" ] || refuse "$source is no file"
+        version=$(basename -- "$source" | sed -n 's/^edge_fleet_runtime-\([0-9][0-9A-Za-z.+]*\)-.*\.whl$/\1/p')
+        digest=$(sha256sum "$source" | cut -c 1-12)
+        source=$(CDPATH='' cd -- "$(dirname -- "$source")" && pwd)/$(basename -- "$source")
+        ;;
+    *)
+        [ -f "$source/pyproject.toml" ] || refuse "$source is neither a wheel nor a checkout of this project"
+        source=$(CDPATH='' cd -- "$source" && pwd)
+        version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$source/edge_runtime/__init__.py" 2>/dev/null || :)
+        digest=$(find "$source/edge_runtime" "$source/fleet_server" "$source/pyproject.toml" -type f ! -name '*.pyc' \
+            -exec sha256sum {} + 2>/dev/null | LC_ALL=C sort | sha256sum | cut -c 1-12)
+        ;;
+esac
+[ -n "$version" ] || refuse "$source is no release of this project"
+release=$version-$digest
+place=$base/releases/$release
+
+if [ ! -f "$place/.complete" ]; then
+    would rm -rf "$place" # what a run that was interrupted left
+    would mkdir -p "$base/releases"
+    would "$python" -m venv "$place"
+    would "$place/bin/python" -m pip install --quiet --disable-pip-version-check "$source[$extras]"
+    would "$place/bin/$program" --version # it begins, or nothing is changed
+    would mkdir -p "$place/share/doc"
+    for page in operations backup deployment; do
+        [ ! -f "$here/../docs/$page.md" ] || would cp "$here/../docs/$page.md" "$place/share/doc/"
+    done
+    would touch "$place/.complete"
+fi
+
+put() { # FILE TARGET: only where it differs
+    if cmp -s "$1" "$dest$2"; then return 0; fi
+    would mkdir -p "$(dirname -- "$dest$2")"
+    would install -m 644 "$1" "$dest$2"
+}
+for unit in $units; do put "$files/$unit" "/usr/lib/systemd/system/$unit"; done
+put "$files/sysusers.conf" "/usr/lib/sysusers.d/$name.conf"
+put "$files/tmpfiles.conf" "/usr/lib/tmpfiles.d/$name.conf"
+put "$here/systemd/journald.conf" /usr/lib/systemd/journald.conf.d/edge-fleet.conf
+if [ -z "$dest" ]; then
+    would systemd-sysusers "$name.conf"
+    would systemd-tmpfiles --create "$name.conf"
+    would systemctl daemon-reload
+fi
+
+if [ "$now" = "$release" ]; then
+    say "$name $release is installed"
+    exit 0
+fi
+
+as_owner() { # files of the server belong to its user, also those that SQLite makes beside its own
+    if [ -z "$dest" ]; then would runuser -u "$name" -- "$@"; else would "$@"; fi
+}
+if [ "$role" = server ] && [ -n "$now" ] && [ -n "$backup" ] && [ -f "$data/settings.toml" ]; then
+    as_owner "$base/current/bin/fleet" backup create "$dest/var/backups/$name" --data "$data" >/dev/null || {
+        say "no backup could be made, so nothing was changed; --no-backup goes on without"
+        exit 1
+    }
+fi
+[ -z "$now" ] || name_it previous "$now"
+name_it current "$release"
+if [ -n "$now" ] && ! restart; then
+    say "$name $release does not come up: going back to $now"
+    name_it current "$now"
+    restart || say "$now does not come up either: journalctl -u $name"
+    exit 1
+fi
+if [ -n "$check" ]; then
+    say "nothing was changed"
+    exit 0
+fi
+for old in "$base/releases"/*; do
+    case $(basename -- "$old") in
+        "$release" | "$now") ;;
+        *) rm -rf "$old" ;;
+    esac
+done
+if [ -n "$now" ]; then
+    say "$name is $release now; --back goes back to $now"
+elif [ "$role" = server ]; then
+    say "$name $release is installed; next: runuser -u $name -- $base/current/bin/fleet init $data --host NAME," \
+        "then systemctl enable --now fleet-server fleet-backup.timer"
+else
+    say "$name $release is installed; next: /etc/edge-runtime/site.yaml, then systemctl enable --now $name"
+fi

@@ -1,0 +1,179 @@
+"""`deploy/install.sh` in a scratch root: real wheels, real virtual environments, no service manager."""
+
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fleet_server.init import initialise
+from tests.conftest import REPOSITORY
+
+SCRIPT = REPOSITORY / "deploy/install.sh"
+
+
+def wheel(folder: Path, version: str, *, broken: bool = False) -> Path:
+    """A wheel of the tree as it is, under a version."""
+    place = folder / f"edge_fleet_runtime-{version}-py3-none-any.whl"
+    files = {
+        path.relative_to(REPOSITORY).as_posix(): path.read_bytes()
+        for package in ("edge_runtime", "fleet_server")
+        for path in sorted((REPOSITORY / package).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    if broken:
+        files["fleet_server/cli/main.py"] = b"raise SystemExit(3)\n"
+    info = f"edge_fleet_runtime-{version}.dist-info"
+    name = f"Metadata-Version: 2.1\nName: edge-fleet-runtime\nVersion: {version}\nProvides-Extra: server\n"
+    scripts = (
+        "[console_scripts]\nedge-runtime = edge_runtime.cli.main:main\nfleet = fleet_server.cli.main:main\n"
+    )
+    files[f"{info}/METADATA"] = name.encode()
+    files[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    files[f"{info}/entry_points.txt"] = scripts.encode()
+    record = [f"{path},sha256={_digest(data)},{len(data)}" for path, data in files.items()]
+    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,"]).encode() + b"\n"
+    with zipfile.ZipFile(place, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(zipfile.ZipInfo(path), data)  # the same bytes each time
+    return place
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def install(*arguments: object, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run the script; pip finds everything but the wheel where these tests have it."""
+    given = {
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PYTHON": sys.executable,
+        "PYTHONPATH": sysconfig.get_path("purelib"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLEET_", "PIP_"))}
+    return subprocess.run(
+        ["sh", str(SCRIPT), *map(str, arguments)],
+        env=kept | given | variables,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say server or device first"),
+        (["robot"], "say server or device first"),
+        (["server", "--dest", "{tmp}"], "say what to install"),
+        (["server", "{tmp}", "--dest", "{tmp}"], "neither a wheel nor a checkout"),
+        (["server", "{tmp}/x.whl", "--dest", "{tmp}"], "x.whl is no file"),
+        (["server", "a", "b"], "one SOURCE"),
+        (["server", "--dest", "here", "x"], "begins with /"),
+        (["server", "--dest"], "--dest needs a value"),
+        (["server", "--fast"], "there is no option --fast"),
+        (["device", "--back", "--dest", "{tmp}"], "there is no version before"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = install(*(part.format(tmp=tmp_path) for part in arguments))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_python_is_refused(tmp_path: Path) -> None:
+    done = install("server", REPOSITORY, "--dest", tmp_path, PYTHON="/bin/false")
+    assert done.returncode == 2
+    assert "is no Python 3.10 to 3.13" in done.stderr
+
+
+@pytest.mark.parametrize("role", ["server", "device"])
+def test_a_check_says_everything_and_changes_nothing(tmp_path: Path, role: str) -> None:
+    done = install(role, REPOSITORY, "--check", "--dest", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith("would run: ") for line in done.stdout.splitlines())
+    for word in ("-m venv", "sysusers.d", "tmpfiles.d", ".service", "current -> releases/"):
+        assert word in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def made(root: Path, source: Path) -> str:
+    """An environment that is whole already, with the program of these tests: what pip would have made."""
+    said = install("server", source, "--check", "--dest", root).stdout
+    release = said.rpartition("releases/")[2].strip()
+    place = root / "opt/fleet-server/releases" / release
+    (place / "bin").mkdir(parents=True)
+    program = place / "bin/fleet"
+    program.write_text(f'#!/bin/sh\ncd {REPOSITORY} && exec {sys.executable} -m fleet_server.cli.main "$@"\n')
+    program.chmod(0o755)
+    (place / ".complete").touch()
+    return release
+
+
+def links(root: Path) -> tuple[str, ...]:
+    """The versions that are in force and before."""
+    found = [root / "opt/fleet-server" / name for name in ("current", "previous")]
+    return tuple(link.readlink().name for link in found if link.is_symlink())
+
+
+def test_versions_change_by_a_link_over_a_backup_and_back(tmp_path: Path) -> None:
+    root, data = tmp_path / "root", tmp_path / "root/var/lib/fleet-server"
+    sources = []
+    for version in ("0.1.0", "0.2.0", "0.3.0"):
+        sources.append(tmp_path / f"edge_fleet_runtime-{version}-py3-none-any.whl")
+        sources[-1].write_text(version)
+    first = made(root, sources[0])
+    assert install("server", sources[0], "--dest", root).returncode == 0
+    assert links(root) == (first,)
+    assert (root / "usr/lib/systemd/system/fleet-server.service").is_file()
+    second = made(root, sources[1])
+    initialise(data, listen="127.0.0.1:8443")
+    done = install("server", sources[1], "--dest", root)
+    assert (done.returncode, links(root)) == (0, (second, first)), done.stderr
+    assert len(list((root / "var/backups/fleet-server").glob("fleet-*/manifest.json"))) == 1
+    for expected in ((first, second), (second, first)):
+        assert install("server", "--back", "--dest", root).returncode == 0
+        assert links(root) == expected
+    assert "is installed" in install("server", sources[1], "--dest", root).stderr
+    made(root, sources[2])
+    (data / "fleet.db").write_bytes(b"no database")
+    done = install("server", sources[2], "--dest", root)
+    assert (done.returncode, links(root)) == (1, (second, first))
+    assert "nothing was changed" in done.stderr
+    assert install("server", sources[2], "--no-backup", "--dest", root).returncode == 0
+    names = sorted(path.name.split("-")[0] for path in (root / "opt/fleet-server/releases").iterdir())
+    assert names == ["0.2.0", "0.3.0"], "two versions stay"
+    (root / "opt/fleet-server/previous/.complete").unlink()
+    assert "is not whole" in install("server", "--back", "--dest", root).stderr
+
+
+@pytest.mark.trial
+@pytest.mark.timeout(1800)
+def test_real_environments_are_made_tried_and_kept(tmp_path: Path) -> None:
+    """Installed twice, upgraded, and one whose program does not begin."""
+    root = tmp_path / "root"
+    base = root / "opt/fleet-server"
+    source = wheel(tmp_path, "0.1.0")
+    assert install("server", source, "--dest", root).returncode == 0
+    (first,) = links(root)
+    stamp = (base / "current/.complete").stat().st_mtime_ns
+    assert install("server", source, "--dest", root).returncode == 0
+    assert (base / "current/.complete").stat().st_mtime_ns == stamp, "repeated, nothing is made anew"
+    assert install("server", wheel(tmp_path, "0.2.0"), "--dest", root).returncode == 0
+    second, before = links(root)
+    assert (second.split("-")[0], before) == ("0.2.0", first)
+    done = install("server", wheel(tmp_path, "0.3.0", broken=True), "--dest", root)
+    assert done.returncode != 0
+    assert links(root) == (second, first), "what does not begin is not put in force"
