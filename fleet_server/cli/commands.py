@@ -206,6 +206,7 @@ COMMANDS: tuple[CommandRow, ...] = (
                 0: "signed",
                 1: "refused: it does not follow, the same person signed it, or the passphrase is another one",
             },
+            "terms": {0: "the proposal is written, and needs an approval", 1: "refused, nothing is written"},
             "revoke": {0: "the proposal is written, and needs an approval", 1: "refused, nothing is written"},
             "publish": {
                 0: "published, now or before",
