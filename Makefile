@@ -22,7 +22,7 @@ GUARD_TESTS := $(patsubst %,tests/guard/test_%.py,acknowledging bug_kinds condit
 GUARD_TESTS += $(patsubst %,tests/guard/motion_gate/test_%.py,approvals estop judge limits outputs proposals settings verification)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo demo-rollout test guard-coverage mutation check bench trials soak docs format lint types imports clean lock
+.PHONY: help setup assets demo demo-rollout test coverage guard-coverage mutation check bench trials soak docs format lint types imports clean lock
 
 help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -4,7 +4,8 @@
 #   install.sh server|device SOURCE [--check] [--dest DIR] [--no-backup]
 #   install.sh server|device --back [--check] [--dest DIR]
 #
-# SOURCE is a wheel of this project or a checkout of it. Each version has a virtual environment of its own below
+# SOURCE is a wheel of this project or a checkout of it. What else it needs comes in the versions of requirements.lock,
+# which lies in the checkout, beside the wheel, or in the tree of this script. Each version has a virtual environment of its own below
 # /opt/<name>/releases; `current` names the one in force and `previous` the one before, and changing them is one
 # rename. Repeating it is harmless. A server is backed up before its program changes. --check says what would be done
 # and changes nothing; --dest puts everything below DIR and leaves the service manager alone. PYTHON names the
@@ -42,11 +43,12 @@ done
 
 case $role in
     server)
-        name=fleet-server program=fleet extras=server units="fleet-server.service fleet-backup.service fleet-backup.timer"
+        name=fleet-server program=fleet extras=server data=/data
+        units="fleet-server.service fleet-backup.service fleet-backup.timer"
         files=$here/server
         ;;
     device)
-        name=edge-runtime program=edge-runtime extras=device units=edge-runtime.service
+        name=edge-runtime program=edge-runtime extras=device data='' units=edge-runtime.service
         files=$here/systemd
         ;;
     *) refuse "say server or device first; see install.sh --help" ;;
@@ -56,7 +58,7 @@ case $dest in
     *) refuse "--dest $dest: give a path that begins with /" ;;
 esac
 base=$dest/opt/$name
-data=$dest/var/lib/$name
+data=$dest/var/lib/$name$data # a server's directory is made beside its place, so it lies in a folder of its user
 
 would() { # run it, or say it
     if [ -n "$check" ]; then printf 'would run: %s\n' "$*"; else "$@"; fi
@@ -110,18 +112,26 @@ case $source in
     *.whl)
         [ -f "$source" ] || refuse "$source is no file"
         version=$(basename -- "$source" | sed -n 's/^edge_fleet_runtime-\([0-9][0-9A-Za-z.+]*\)-.*\.whl$/\1/p')
-        digest=$(sha256sum "$source" | cut -c 1-12)
+        lock=$(dirname -- "$source")/requirements.lock
+        [ -f "$lock" ] || lock=$here/../requirements.lock
         source=$(CDPATH='' cd -- "$(dirname -- "$source")" && pwd)/$(basename -- "$source")
+        contents() { sha256sum <"$source"; }
         ;;
     *)
         [ -f "$source/pyproject.toml" ] || refuse "$source is neither a wheel nor a checkout of this project"
         source=$(CDPATH='' cd -- "$source" && pwd)
         version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$source/edge_runtime/__init__.py" 2>/dev/null || :)
-        digest=$(find "$source/edge_runtime" "$source/fleet_server" "$source/pyproject.toml" -type f ! -name '*.pyc' \
-            -exec sha256sum {} + 2>/dev/null | LC_ALL=C sort | sha256sum | cut -c 1-12)
+        lock=$source/requirements.lock
+        contents() {
+            find "$source/edge_runtime" "$source/fleet_server" "$source/pyproject.toml" -type f ! -name '*.pyc' \
+                -exec sha256sum {} + 2>/dev/null | LC_ALL=C sort
+        }
         ;;
 esac
 [ -n "$version" ] || refuse "$source is no release of this project"
+[ -f "$lock" ] || refuse "requirements.lock is missing: it lies in a checkout, or beside the wheel"
+lock=$(CDPATH='' cd -- "$(dirname -- "$lock")" && pwd)/requirements.lock
+digest=$({ contents; sha256sum <"$lock"; } | sha256sum | cut -c 1-12)
 release=$version-$digest
 place=$base/releases/$release
 
@@ -129,13 +139,25 @@ if [ ! -f "$place/.complete" ]; then
     would rm -rf "$place" # what a run that was interrupted left
     would mkdir -p "$base/releases"
     would "$python" -m venv "$place"
-    would "$place/bin/python" -m pip install --quiet --disable-pip-version-check "$source[$extras]"
+    would "$place/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --constraint "$lock" "$source[$extras]"
     would "$place/bin/$program" --version # it begins, or nothing is changed
     would mkdir -p "$place/share/doc"
     for page in operations backup deployment; do
         [ ! -f "$here/../docs/$page.md" ] || would cp "$here/../docs/$page.md" "$place/share/doc/"
     done
     would touch "$place/.complete"
+fi
+
+as_owner() { # files of the server belong to its user, also those that SQLite makes beside its own
+    if [ -z "$dest" ]; then would runuser -u "$name" -- "$@"; else would "$@"; fi
+}
+if [ "$role" = server ] && [ -n "$now" ] && [ "$now" != "$release" ] && [ -n "$backup" ] &&
+    [ -f "$data/settings.toml" ]; then
+    as_owner "$base/current/bin/fleet" backup create "$dest/var/backups/$name" --data "$data" >&2 || {
+        say "no backup could be made, so nothing was changed; --no-backup goes on without"
+        exit 1
+    }
 fi
 
 put() { # FILE TARGET: only where it differs
@@ -158,20 +180,12 @@ if [ "$now" = "$release" ]; then
     exit 0
 fi
 
-as_owner() { # files of the server belong to its user, also those that SQLite makes beside its own
-    if [ -z "$dest" ]; then would runuser -u "$name" -- "$@"; else would "$@"; fi
-}
-if [ "$role" = server ] && [ -n "$now" ] && [ -n "$backup" ] && [ -f "$data/settings.toml" ]; then
-    as_owner "$base/current/bin/fleet" backup create "$dest/var/backups/$name" --data "$data" >/dev/null || {
-        say "no backup could be made, so nothing was changed; --no-backup goes on without"
-        exit 1
-    }
-fi
 [ -z "$now" ] || name_it previous "$now"
 name_it current "$release"
 if [ -n "$now" ] && ! restart; then
     say "$name $release does not come up: going back to $now"
     name_it current "$now"
+    if [ -n "$before" ]; then name_it previous "$before"; else rm -f "$base/previous"; fi
     restart || say "$now does not come up either: journalctl -u $name"
     exit 1
 fi

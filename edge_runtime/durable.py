@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""How the system says that a file cannot grow: the disk is full, the user's share of it, or the file."""
+
 _CHUNK = 1 << 20
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

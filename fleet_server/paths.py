@@ -10,7 +10,7 @@ DIR/evidence/                           what devices uploaded, by digest
 DIR/releases/keys/                      the server's own keys for signed metadata and assignments
 DIR/releases/blobs/                     files of releases, by digest
 DIR/admin.token                         a token of the HTTP API for whoever may read this directory
-DIR/revoked.crl                         for external brokers
+DIR/external/                           what an external broker reads, unless settings name another folder
 DIR/run/                                numbers of the running processes; means nothing after a restart
 ```
 """
@@ -110,9 +110,9 @@ class ServerPaths:
         return self.root / "admin.token"
 
     @property
-    def revocation_list(self) -> Path:
-        """Revoked certificates, for external brokers."""
-        return self.root / "revoked.crl"
+    def external(self) -> Path:
+        """Folder of what an external broker reads."""
+        return self.root / "external"
 
     @property
     def run(self) -> Path:

@@ -36,6 +36,7 @@ else:  # pragma: no cover - the same parser under its older name
 
 DATABASE_VARIABLE = "FLEET_DATABASE"
 BROKER_VARIABLE = "FLEET_BROKER"
+BROKER_FILES_VARIABLE = "FLEET_BROKER_FILES"
 LISTEN_VARIABLE = "FLEET_LISTEN"
 
 _MIB = 1024 * 1024
@@ -71,8 +72,9 @@ class BrokerSettings(_Section):
         websocket_port: MQTT over WebSocket and TLS of the embedded one; None for none.
         url: of an external one: `mqtts://host:port`, `wss://host/path`, or `mqtt://` on loopback alone.
         protocol: MQTT version that ingest speaks; `auto` tries 5 and falls back.
-        reload: command with its arguments that has an external one read `access.acl` and `revoked.crl` anew, for
-            instance `["systemctl", "reload", "mosquitto"]`; empty when it looks at the files by itself.
+        files: folder into which the files of an external one are written; None for `DIR/external`.
+        reload: command with its arguments that has an external one read them anew, for instance
+            `["systemctl", "reload", "mosquitto"]`; empty when it looks at the files by itself.
     """
 
     kind: Literal["embedded", "external"] = "embedded"
@@ -81,6 +83,7 @@ class BrokerSettings(_Section):
     websocket_port: Port | None = None
     url: Annotated[str, Field(max_length=512)] | None = None
     protocol: Literal["auto", "5", "3.1.1"] = "auto"
+    files: Annotated[str, Field(max_length=1024, pattern=r"^/")] | None = None
     reload: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...], Field(max_length=32)
     ] = ()
@@ -266,7 +269,9 @@ class ServerSettings(_Section):
 
     @classmethod
     def load(cls, directory: Path, environment: Mapping[str, str] | None = None) -> Self:
-        """Read `DIR/settings.toml`; the variables FLEET_DATABASE, FLEET_BROKER and FLEET_LISTEN stand above it.
+        """Read `DIR/settings.toml`.
+
+        Above it stand the variables FLEET_DATABASE, FLEET_BROKER, FLEET_BROKER_FILES and FLEET_LISTEN.
 
         Args:
             directory: DIR.
@@ -311,6 +316,8 @@ def _override(values: dict[str, Any], environment: Mapping[str, str]) -> None:
     if broker := environment.get(BROKER_VARIABLE):
         section = _section(values, "broker")
         section.update({"kind": "external", "url": broker})
+    if files := environment.get(BROKER_FILES_VARIABLE):
+        _section(values, "broker")["files"] = files
     if listen := environment.get(LISTEN_VARIABLE):
         host, _, port = listen.rpartition(":")
         if not host or not port.isdecimal():

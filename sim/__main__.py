@@ -14,7 +14,7 @@ from typing import get_args
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from sim.report.run import Run
 from sim.report.write import PAGE, write_reports
-from sim.rigs import RIGS, run
+from sim.rigs import RIGS, check, run
 from sim.scenario.document import read_scenario, scenario_files
 from sim.scenario.faults import WORLD
 from sim.scenario.measures import MEASURES
@@ -75,7 +75,7 @@ def _words(_: argparse.Namespace) -> int:
         text = fault.text.format(amount=fault.amount)
         sys.stdout.write(f"fault    {unit_name} {kind_name}: {text} ({', '.join(fault.rigs)})\n")
     for name, measure in MEASURES.items():
-        sys.stdout.write(f"measure  {name} [{measure.unit}]: {measure.text}\n")
+        sys.stdout.write(f"measure  {name} [{measure.unit}]: {measure.text} ({', '.join(measure.rigs)})\n")
     for protection in get_args(Protection):
         sys.stdout.write(f"without  {protection}\n")
     return 0
@@ -86,17 +86,36 @@ def _run(chosen: argparse.Namespace) -> int:
     scenarios = [read_scenario(path) for path in paths]
     if chosen.files == [Path("all")]:
         scenarios = [one for one in scenarios if chosen.rig in one.rigs]
+    chosen_ones = [_only(scenario, chosen.fault) for scenario in scenarios]
+    for scenario in chosen_ones:
+        check(scenario, chosen.rig, chosen.without)
+    for place in (chosen.report, chosen.keep):
+        if place is not None:
+            _writable(place)
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="scenarios-") as scratch:
-        for scenario in scenarios:
-            narrowed = _only(scenario, chosen.fault)
+        for scenario in chosen_ones:
             folder = (chosen.keep or Path(scratch)) / scenario.name
-            runs.append(run(narrowed, chosen.rig, chosen.without, folder))
+            runs.append(run(scenario, chosen.rig, chosen.without, folder))
             _say(runs[-1])
     if chosen.report is not None:
         write_reports(chosen.report, runs)
         sys.stdout.write(f"{chosen.report / PAGE}\n")
     return 0 if all(one.passed for one in runs) else 1
+
+
+def _writable(folder: Path) -> None:
+    """Make a folder and see that it takes files, before hours are spent on what would go there.
+
+    Raises:
+        ConfigError: it cannot be made, or takes none.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written to: {error.strerror}") from None
 
 
 def _only(scenario: Scenario, name: str | None) -> Scenario:

@@ -4,6 +4,7 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -14,14 +15,26 @@ _CHUNK = 65_536
 _MAX_BUFFER = 1 << 20
 
 
+class Pending(bytearray):
+    """What waits in one direction of one connection.
+
+    Attributes:
+        held: what a worse network holds back of it: (due, bytes), in order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: deque[tuple[int, int]] = deque()
+
+
 @dataclass(slots=True)
 class _Pair:
     """One connection through the cable."""
 
     near: socket.socket
     far: socket.socket
-    up: bytearray = field(default_factory=bytearray)
-    down: bytearray = field(default_factory=bytearray)
+    up: Pending = field(default_factory=Pending)
+    down: Pending = field(default_factory=Pending)
 
 
 class Cable:
@@ -31,6 +44,7 @@ class Cable:
         port: where to connect instead of the target.
         target: host and port of new connections.
         connections: accepted so far.
+        breaks: of them, those that ended, by whichever side or by the cable.
         tap: is given every piece of bytes that comes in at either end, in the cable's thread; or None.
     """
 
@@ -39,7 +53,7 @@ class Cable:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0)
         self.port: int = self._listener.getsockname()[1]
-        self._bytes_up = self._bytes_down = self.connections = 0
+        self._bytes_up = self._bytes_down = self.connections = self.breaks = 0
         self.tap: Callable[[bytes], None] | None = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
@@ -180,22 +194,23 @@ class Cable:
         """The far end of a new connection; an OSError where there is none."""
         return socket.create_connection(self.target, timeout=2)
 
-    def _allowed(self, buffer: bytearray) -> int:
+    def _allowed(self, buffer: Pending) -> int:
         """How many bytes of what waits may go on now."""
         return len(buffer)
 
-    def _passed(self, buffer: bytearray, number: int) -> None:
+    def _passed(self, buffer: Pending, number: int) -> None:
         """So many bytes went on."""
 
     def _release(self) -> None:
         """Time has passed: what was held back may go on."""
 
-    def _idle(self, pending: bytearray) -> int:  # noqa: ARG002 - what waits to be written there
+    def _idle(self, pending: Pending) -> int:  # noqa: ARG002 - what waits to be written there
         """What an end is watched for that is to be neither read nor written: a selector needs something."""
         return selectors.EVENT_WRITE
 
     def _drop(self, pair: _Pair) -> None:
         self._pairs.remove(pair)
+        self.breaks += 1
         for end in (pair.near, pair.far):
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(end)

@@ -35,7 +35,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class Ambient:
     """Air around the device: from `from_c` to `to_c` in `ramp_s`, then steady."""
 
     from_c: float = 25.0
@@ -142,19 +142,19 @@ def heat_up(
     governed: bool,
     seconds: float = 3600.0,
     work: Work | None = None,
-    weather: Weather | None = None,
+    air: Ambient | None = None,
     settings: GovernorSettings | None = None,
     device: Device | None = None,
 ) -> Outcome:
     """Run a camera for `seconds`, with the governor or at full work throughout."""
-    device, work, weather = device or sealed_box(), work or Work(), weather or Weather()
+    device, work, air = device or sealed_box(), work or Work(), air or Ambient()
     settings = settings or GovernorSettings(limit_c=device.throttle.trip_c)
     outcome = Outcome()
     camera, state, level = Camera(work, outcome), start(0, settings), settings.ladder[0]
-    device.ambient_c = device.die_c = device.case_c = weather.at(0.0)
+    device.ambient_c = device.die_c = device.case_c = air.at(0.0)
     next_second = 0.0
     while device.now_s < seconds:
-        device.ambient_c = weather.at(device.now_s)
+        device.ambient_c = air.at(device.now_s)
         if device.now_s >= next_second:
             next_second += 1.0
             if governed:

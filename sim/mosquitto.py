@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edge_runtime.errors import EdgeRuntimeError
+from fleet_server.broker import ExternalFiles
 from fleet_server.broker.mosquitto import MosquittoFiles, mosquitto_config
 from fleet_server.paths import ServerPaths
 from sim.ports import free_port
@@ -72,17 +73,16 @@ class Mosquitto:
         program = shutil.which("mosquitto", path=os.environ.get("PATH", "") + os.pathsep + _SBIN)
         if program is None:
             raise EdgeRuntimeError("mosquitto is not installed: apt-get install mosquitto")
-        paths = ServerPaths(data)
-        access = data / "access.acl"
-        _wait(lambda: paths.revocation_list.exists() and access.exists(), _TOLD_S, "files for mosquitto")
+        written = ExternalFiles(ServerPaths(data).external)
+        _wait(lambda: written.revoked.exists() and written.access.exists(), _TOLD_S, "files for mosquitto")
         files = MosquittoFiles(
             host="127.0.0.1",
             port=self.port,
-            certificate=paths.server_certificate,
-            key=paths.server_key,
-            authority=paths.ca_certificate,
-            revoked=paths.revocation_list,
-            access=access,
+            certificate=written.certificate,
+            key=written.key,
+            authority=written.authority,
+            revoked=written.revoked,
+            access=written.access,
             store=self._folder / "store",
             system_user=pwd.getpwuid(os.getuid()).pw_name,
         )

@@ -22,12 +22,23 @@ def _simulated(scenario: Scenario, without: frozenset[Protection], _: Path) -> T
 def _local(scenario: Scenario, without: frozenset[Protection], folder: Path) -> Trace:
     from sim.local.rig import run_local  # noqa: PLC0415 - imported where it is used
 
-    if without:
-        raise ConfigError("protections are taken away in rig sim alone: a real device has no switch for that")
+    assert not without, "see check"
     return run_local(scenario, folder)
 
 
 RIGS: Mapping[str, Rig] = {"sim": _simulated, "local": _local}
+
+
+def check(scenario: Scenario, rig: str, without: Sequence[Protection]) -> None:
+    """See that a scenario can be run there, like this.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if rig not in scenario.rigs:
+        raise ConfigError(f"{scenario.name} is not for rig {rig}; it is for {', '.join(scenario.rigs)}")
+    if without and rig != "sim":
+        raise ConfigError("protections are taken away in rig sim alone: a real device has no switch for that")
 
 
 def run(scenario: Scenario, rig: str, without: Sequence[Protection], folder: Path) -> Run:
@@ -42,8 +53,7 @@ def run(scenario: Scenario, rig: str, without: Sequence[Protection], folder: Pat
     Raises:
         ConfigError: it cannot be run there, or not like this.
     """
-    if rig not in scenario.rigs:
-        raise ConfigError(f"{scenario.name} is not for rig {rig}; it is for {', '.join(scenario.rigs)}")
+    check(scenario, rig, without)
     began, trace, broke = time.monotonic(), None, ""
     try:
         trace = RIGS[rig](scenario, frozenset(without), folder)

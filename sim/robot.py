@@ -7,7 +7,7 @@ it is given the safe value, it brakes after `act_s`. It is a point with a headin
 import math
 from dataclasses import dataclass, field
 
-NS_PER_S = 1_000_000_000
+from edge_runtime.clock import NS_PER_S
 
 
 @dataclass(slots=True)
@@ -18,7 +18,6 @@ class Robot:
         brake_m_s2: deceleration of its brake.
         act_s: from a frame, or from the end of one, to its first effect.
         accelerate_m_s2: how fast it gains speed.
-        track_m: between its wheels.
         x_m, y_m, heading: where it is.
         v_m_s, w_rad_s: how it moves.
         way_m: driven so far, forwards or backwards.
@@ -27,7 +26,6 @@ class Robot:
     brake_m_s2: float
     act_s: float
     accelerate_m_s2: float = 0.5
-    track_m: float = 0.4
     x_m: float = 0.0
     y_m: float = 0.0
     heading: float = 0.0
@@ -44,12 +42,6 @@ class Robot:
     def safe(self, now_ns: int) -> None:
         """The safe value came; what was ordered before means nothing any more."""
         self._orders.append((now_ns + round(self.act_s * NS_PER_S), 0.0, 0.0, now_ns))
-
-    @property
-    def wheels_m_s(self) -> tuple[float, float]:
-        """Speeds of the left and of the right wheel."""
-        turn = self.w_rad_s * self.track_m / 2
-        return self.v_m_s - turn, self.v_m_s + turn
 
     @property
     def stands(self) -> bool:

@@ -26,6 +26,7 @@ DESELECTED_BY = {
     "camera": "pytest -m camera",
     "trial": "make trials",
     "soak": "make soak",
+    "program": "a machine that has the program",
 }
 """Markers that the default selection leaves out, with the command that runs them."""
 

@@ -2,9 +2,9 @@
 # mosquitto beside a fleet server in another container: waits for the files that the server writes, and has mosquitto
 # read them anew when they change, which no other container could tell it.
 set -eu
-files="/fleet/access.acl /fleet/revoked.crl"
+files="/fleet/ca.pem /fleet/server.pem /fleet/server.key /fleet/access.acl /fleet/revoked.crl"
 
-stamp() { # shellcheck disable=SC2086 - two names
+stamp() { # shellcheck disable=SC2086 - several names
     stat -c '%n %Y %s %i' $files 2>/dev/null | tr '\n' ' '
 }
 

@@ -10,7 +10,7 @@ case ${1:-} in
     -*) printf 'check: there is no option %s; see %s --help\n' "$1" "$0" >&2; exit 2 ;;
 esac
 
-venv=${1:-/opt/edge-runtime}
+venv=${1:-/opt/edge-runtime/current}
 config=${2:-}
 worst=0
 

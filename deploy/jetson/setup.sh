@@ -3,14 +3,16 @@
 #
 #   setup.sh [--dry-run] [--venv DIR] [--cuda pycuda|bindings] [--config FILE] [--skip-apt] [--root DIR]
 #
-# JetPack 6.1 or later; older ones are refused before anything is changed. Repeating it is harmless. apt and the
-# service need root: as another user it calls sudo. --dry-run prints what it would do and changes nothing; with
-# --root it looks at the release of the tree below DIR. Never run on hardware yet: see README.md.
+# JetPack 6.1 or later; older ones are refused before anything is changed. Repeating it is harmless. The environment
+# is a release below /opt/edge-runtime/releases, and `current` names it, as deploy/install.sh has it; with --venv it is
+# DIR alone. apt, /opt and the service need root: as another user it calls sudo. --dry-run prints what it would do and
+# changes nothing; with --root it looks at the release of the tree below DIR. Never run on hardware yet: see README.md.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 source=$(CDPATH='' cd -- "$here/../.." && pwd)
-venv=/opt/edge-runtime
+base=/opt/edge-runtime
+venv=
 library=pycuda
 config=
 dry=
@@ -48,8 +50,18 @@ case $library in
     *) refuse "--cuda is pycuda or bindings, not $library" ;;
 esac
 [ -z "$root" ] || [ -n "$dry" ] || refuse "--root is for --dry-run: nothing can be installed below another root"
-[ -z "$config" ] || { [ -f "$config" ] && [ -r "$config" ]; } ||
-    refuse "the configuration $config is no file that can be read; edge-runtime config init writes one"
+if [ -n "$config" ]; then
+    absolute=$(readlink -m -- "$(dirname -- "$config")")/$(basename -- "$config")
+    for place in "$absolute" "$(readlink -m -- "$config")"; do
+        case $place in # ProtectHome= and PrivateTmp= of the unit
+            /home/* | /root/* | /run/user/* | /tmp/* | /var/tmp/*)
+                refuse "the service does not see $place: put the configuration and what it names into /etc/edge-runtime"
+                ;;
+        esac
+    done
+    { [ -f "$config" ] && [ -r "$config" ]; } ||
+        refuse "the configuration $config is no file that can be read; edge-runtime config init writes one"
+fi
 
 # JetPack first: what is wrong here cannot be mended by anything below.
 release=$(sed -n 's/^# R\([0-9]*\) (release), REVISION: \([0-9.]*\),.*/\1.\2/p' "$root/etc/nv_tegra_release" 2>/dev/null || :)
@@ -114,6 +126,17 @@ if [ -z "$dry" ]; then
     have=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     [ "$have" = "$python" ] || refuse "/usr/bin/python3 is Python $have, and TensorRT of L4T $release is for $python"
 fi
+if [ -n "$venv" ]; then
+    in_use=$venv
+else
+    version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$source/edge_runtime/__init__.py")
+    digest=$(find "$source/edge_runtime" "$source/pyproject.toml" "$source/requirements.lock" -type f ! -name '*.pyc' \
+        -exec sha256sum {} + | LC_ALL=C sort | sha256sum | cut -c 1-12)
+    release_name=jetson-$version-$digest
+    venv=$base/releases/$release_name
+    in_use=$base/current
+    [ -d "$base/releases" ] || as_root mkdir -p "$base/releases"
+fi
 if [ -e "$venv/pyvenv.cfg" ]; then
     grep -qi '^include-system-site-packages *= *true' "$venv/pyvenv.cfg" ||
         refuse "$venv does not see apt's packages: remove it, or name another with --venv"
@@ -141,20 +164,38 @@ else
     run "$venv/bin/python" -m pip install --constraint "$constraints" --only-binary :all: "cuda-bindings==$bindings"
 fi
 
+name_it() { # LINK RELEASE: change what a link names, in one rename
+    as_root ln -sfn "releases/$2" "$base/.$1.new"
+    as_root mv -fT "$base/.$1.new" "$base/$1"
+}
+if [ "$in_use" != "$venv" ]; then # as install.sh leaves a release, so that its --back can return to it
+    run mkdir -p "$venv/share/doc"
+    for page in operations backup deployment; do run cp "$source/docs/$page.md" "$venv/share/doc/"; done
+    run touch "$venv/.complete"
+    now=
+    [ ! -L "$base/current" ] || now=$(basename -- "$(readlink -- "$base/current")")
+    if [ "$now" != "$release_name" ]; then
+        [ -z "$now" ] || name_it previous "$now"
+        name_it current "$release_name"
+    fi
+fi
+
 if [ -n "$config" ]; then
-    absolute=$(CDPATH='' cd -- "$(dirname -- "$config")" && pwd)/$(basename -- "$config")
-    awk -v start="ExecStart=$venv/bin/edge-runtime run $absolute" \
+    awk -v start="ExecStart=$in_use/bin/edge-runtime run $absolute" \
         '/^ExecStart=/ { print start; next } { print }' "$source/deploy/systemd/edge-runtime.service" >"$scratch/unit"
     [ -z "$dry" ] || grep '^ExecStart=' "$scratch/unit"
     as_root install -m 644 "$source/deploy/systemd/sysusers.conf" /usr/lib/sysusers.d/edge-runtime.conf
     as_root systemd-sysusers /usr/lib/sysusers.d/edge-runtime.conf
+    as_root install -m 644 "$source/deploy/systemd/udev.rules" /usr/lib/udev/rules.d/60-edge-runtime.rules
+    as_root udevadm control --reload
+    as_root udevadm trigger --subsystem-match=misc --subsystem-match=watchdog
     as_root install -m 644 "$scratch/unit" /etc/systemd/system/edge-runtime.service
     as_root systemctl daemon-reload
     as_root systemctl enable edge-runtime
     [ -n "$dry" ] || say "the service is enabled; start it with: sudo systemctl start edge-runtime"
 fi
 if [ -n "$dry" ]; then
-    show "$here/check.sh" "$venv" ${config:+"$config"}
+    show "$here/check.sh" "$in_use" ${config:+"$config"}
 else
-    "$here/check.sh" "$venv" ${config:+"$config"}
+    "$here/check.sh" "$in_use" ${config:+"$config"}
 fi

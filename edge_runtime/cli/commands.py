@@ -229,7 +229,7 @@ COMMANDS: tuple[CommandRow, ...] = (
         {
             "units": {0: "printed"},
             "inject": {
-                0: "ordered; the device does it within a second",
+                0: "ordered; a device that runs does it within a second, another one once it runs",
                 2: "refused: not on this device, not this combination, or not these values; nothing was done",
             },
             "list": {0: "printed"},

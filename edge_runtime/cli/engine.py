@@ -26,7 +26,7 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FILE",
-        help="Plugin library with layers that TensorRT does not have; of a configuration it says which itself.",
+        help="Plugin library of a package; a configuration names its own.",
         show_default=False,
     ),
 ]

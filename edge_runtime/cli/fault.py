@@ -8,6 +8,8 @@ import typer
 from edge_runtime.cli.state_option import Json, State
 
 if TYPE_CHECKING:
+    from edge_runtime.clock import Clock
+    from edge_runtime.config import LoadedConfig
     from edge_runtime.faults import Injection
     from edge_runtime.state import StateDirectory
 
@@ -57,7 +59,12 @@ def inject(
         str, typer.Argument(help="How: off, stuck, garbage, wrong, slow, delayed, intermittent.")
     ],
     seconds: Annotated[float, typer.Option("--for", metavar="SECONDS", help="How long.")] = 10.0,
-    name: Annotated[str, typer.Option("--name", help="Of the camera or battery; every one without it.")] = "",
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name", help="Of the camera or battery; every one without it. Of other units there is none."
+        ),
+    ] = "",
     amount: Annotated[
         float | None, typer.Option("--amount", help="How much; `edge-runtime fault units` says of what.")
     ] = None,
@@ -68,9 +75,11 @@ def inject(
     import secrets
 
     from edge_runtime.clock import SystemClock
-    from edge_runtime.faults import injection, orders_file, write_orders
+    from edge_runtime.faults import injection, orders_file, refuse_absent, write_orders
+    from edge_runtime.node.workers import ask_guard
 
-    clock, place = SystemClock(), _permitted(config, state)
+    clock = SystemClock()
+    loaded, place = _permitted(config, state)
     order = injection(
         unit,
         fault,
@@ -82,21 +91,29 @@ def inject(
         amount=amount,
         by=by,
     )
-    write_orders(orders_file(place.ensure()), [*_standing(place), order])
-    typer.echo(f"{order.id}  {order.text}, for {seconds:g} s")
+    known, monitored = loaded.config, loaded.config.is_device
+    refuse_absent(order, known.cameras, known.guarding.monitor.batteries, monitored=monitored)
+    write_orders(orders_file(place.ensure()), [*_standing(place, clock), order])
+    runs = ask_guard(place) is not None
+    begins = "begins within a second" if runs else "no guard runs here: what is left then begins once it runs"
+    typer.echo(f"{order.id}  {order.text}, for {seconds:g} s; {begins}")
 
 
 @app.command("list")
 def listed(config: Config, state: State = None, as_json: Json = False) -> None:
     """List the faults that are ordered and not over."""
     from edge_runtime.cli.report import write_json
+    from edge_runtime.clock import NS_PER_S, SystemClock
 
-    standing = _standing(_permitted(config, state))
+    clock = SystemClock()
+    standing = _standing(_permitted(config, state)[1], clock)
     if as_json:
         write_json({"faults": [order.to_json() for order in standing]})
         return
     for order in standing:
-        typer.echo(f"{order.id}  {order.text}")
+        left = (order.ends_ns - clock.monotonic_ns()) / NS_PER_S
+        by = f", by {order.by}" if order.by else ""
+        typer.echo(f"{order.id}  {order.text}; ends in {max(left, 0.0):.0f} s{by}")
 
 
 @app.command()
@@ -104,11 +121,11 @@ def clear(config: Config, state: State = None) -> None:
     """Take every fault back at once."""
     from edge_runtime.faults import orders_file, write_orders
 
-    write_orders(orders_file(_permitted(config, state).ensure()), [])
+    write_orders(orders_file(_permitted(config, state)[1].ensure()), [])
 
 
-def _permitted(config: Path, option: Path | None) -> "StateDirectory":
-    """The state directory of a device whose own configuration permits faults.
+def _permitted(config: Path, option: Path | None) -> "tuple[LoadedConfig, StateDirectory]":
+    """Configuration and state directory of a device whose own configuration permits faults.
 
     Raises:
         FaultRefused: it does not.
@@ -123,14 +140,12 @@ def _permitted(config: Path, option: Path | None) -> "StateDirectory":
             f"{config}: faults are not permitted here; a device on a bench permits them with "
             "device: {purpose: bench} and faults: {enabled: true}"
         )
-    return state_of(loaded, option)
+    return loaded, state_of(loaded, option)
 
 
-def _standing(place: "StateDirectory") -> "list[Injection]":
-    from edge_runtime.clock import SystemClock
+def _standing(place: "StateDirectory", clock: "Clock") -> "list[Injection]":
     from edge_runtime.faults import orders_file, read_orders
 
-    clock = SystemClock()
     now_ns, boot_id = clock.monotonic_ns(), clock.wall().boot_id
     found = read_orders(orders_file(place))
     return [order for order in found if order.boot_id == boot_id and order.ends_ns > now_ns]

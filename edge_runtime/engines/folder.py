@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.durable import NO_ROOM
 from edge_runtime.engines.errors import StoreBusy, StoreUnusable
 from edge_runtime.engines.records import PART, names_in, remove_whatever
 
@@ -228,7 +229,7 @@ class StoreFolder:
             shown += f" ({Path(os.fsdecode(error.filename)).name})"
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             return f"{shown}; make it writable for this user, or name another directory with --state"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_ROOM:
             return f"{shown}; make room on its disk, or remove engines with `edge-runtime engine prune`"
         return shown
 

@@ -52,9 +52,8 @@ def open_tensorrt(request: TensorRtRequest, source: EngineSource, report: Tensor
     package, store = request.package, source.store
     machine, budget = source.look()
     plugins = request.options.engine.plugins
-    for (
-        library
-    ) in plugins:  # one that is not right says nothing about the engine: nothing is built or remembered
+    for library in plugins:
+        # one that is not right says nothing about the engine: nothing is built or remembered
         library.verified()
     recipe = wanted_recipe(package, machine, request.options.engine)
     report.key = recipe.key

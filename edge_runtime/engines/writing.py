@@ -1,15 +1,11 @@
 """Writing an engine so that a power cut, a kill or a full disk leaves the old one, the new one, or none."""
 
-import errno
 import secrets
-from typing import Final
 
-from edge_runtime.durable import sync_directory
+from edge_runtime.durable import NO_ROOM, sync_directory
 from edge_runtime.engines.errors import StoreFull
 from edge_runtime.engines.folder import StoreFolder
 from edge_runtime.engines.records import PART, remove_folder, remove_whatever, write_whole
-
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def write_engine(folder: StoreFolder, key: str, engine: bytes, manifest: bytes) -> None:
@@ -39,7 +35,7 @@ def write_engine(folder: StoreFolder, key: str, engine: bytes, manifest: bytes) 
     except OSError as error:
         for path in (staged_engine, staged_manifest):
             path.unlink(missing_ok=True)
-        if error.errno not in FULL:
+        if error.errno not in NO_ROOM:
             raise
         raise StoreFull(
             f"the engine of {mib(len(engine))} cannot be kept: {error.strerror} ({folder.path}); "

@@ -5,7 +5,7 @@ injected is refused with the reason; each fault is told as it begins and as it e
 """
 
 from edge_runtime.faults.catalogue import EFFECTS, Effect, FaultRefused, Kind, Unit, effect_of
-from edge_runtime.faults.injection import LONGEST_S, Injection, injection
+from edge_runtime.faults.injection import LONGEST_S, Injection, injection, refuse_absent
 from edge_runtime.faults.orders import Injector, orders_file, read_orders, write_orders
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "injection",
     "orders_file",
     "read_orders",
+    "refuse_absent",
     "write_orders",
 ]

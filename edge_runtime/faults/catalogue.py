@@ -105,6 +105,9 @@ EFFECTS: Mapping[tuple[Unit, Kind], Effect] = {
     (_M, Kind.INTERMITTENT): _every("off for the second half of every {amount}", 20.0),
 }
 
+NAMED: frozenset[Unit] = frozenset({Unit.CAMERA, Unit.BATTERY})
+"""Of these a device may have several, by name; of the others a fault means all there is."""
+
 _NEVER: Mapping[str, str] = {
     "guard": "what holds the permission to move is never made to lie; stop or kill its process instead",
     "lease": "what holds the permission to move is never made to lie; stop or kill the guard's process instead",

@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from edge_runtime.clock import NS_PER_S
-from edge_runtime.faults.catalogue import FaultRefused, Kind, Unit, effect_of
+from edge_runtime.faults.catalogue import NAMED, FaultRefused, Kind, Unit, effect_of
 
 LONGEST_S = 24 * 3600.0
 """A fault that nobody takes back ends by itself."""
@@ -86,6 +86,8 @@ def injection(
     which, how, effect = effect_of(unit, kind)
     if not (math.isfinite(for_s) and 0 < for_s <= LONGEST_S):
         raise FaultRefused(f"a fault lasts more than 0 and at most {LONGEST_S:g} s")
+    if name and which not in NAMED:
+        raise FaultRefused(f"{unit} {kind} takes no name: it means every {unit} reading of the device")
     if name and not _NAME.fullmatch(name):
         raise FaultRefused(f"{name[:40]!r} is no name of a camera or a battery")
     if effect.amount is None and amount is not None:
@@ -98,6 +100,34 @@ def injection(
     return Injection(
         id, which, how, name, given, begins_ns, begins_ns + round(for_s * NS_PER_S), boot_id, by[:64]
     )
+
+
+def refuse_absent(
+    order: Injection, cameras: Collection[str], batteries: Collection[str], *, monitored: bool
+) -> None:
+    """Refuse a fault of what the device does not have: it would be ordered, and nothing would happen.
+
+    Args:
+        order: that was asked for.
+        cameras: names in the device's configuration.
+        batteries: names there.
+        monitored: whether a monitor reads its health.
+
+    Raises:
+        FaultRefused: it has no such camera or battery, none at all, or nobody who reads its health.
+    """
+    if order.unit is not Unit.CAMERA and not monitored:
+        raise FaultRefused(
+            f"nobody reads {order.unit.value} here: the configuration has neither `guard` nor `delivery`"
+        )
+    if order.unit not in NAMED:
+        return
+    there = cameras if order.unit is Unit.CAMERA else batteries
+    if not there:
+        raise FaultRefused(f"the configuration has no {order.unit.value}: nothing would fail")
+    if order.name and order.name not in there:
+        known = ", ".join(sorted(there))
+        raise FaultRefused(f"the configuration has no {order.unit.value} {order.name}; it has {known}")
 
 
 def from_json(found: object) -> Injection:

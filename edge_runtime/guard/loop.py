@@ -61,6 +61,11 @@ class _Woken(NamedTuple):
     ready: Sequence[int]
 
 
+def _no_facts() -> tuple[Fact, ...]:
+    """Nothing is left to be asked for."""
+    return ()
+
+
 class Guard:
     """Everything that the guard has.
 
@@ -80,7 +85,7 @@ class Guard:
         settings: Settings,
         environment: Mapping[str, str],
         facts: tuple[Fact, ...] = (),
-        rest: Callable[[], tuple[Fact, ...]] = tuple,
+        rest: Callable[[], tuple[Fact, ...]] = _no_facts,
         clock: Clock = time.monotonic_ns,
     ) -> None:
         self._settings, self._clock, self._facts, self._rest = settings, clock, facts, rest

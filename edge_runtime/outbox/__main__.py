@@ -7,7 +7,6 @@ Exit codes: 0 ended cleanly, 1 it could not own or serve the outbox, 2 its argum
 """
 
 import argparse
-import gc
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from edge_runtime.clock import NS_PER_S, SystemClock
+from edge_runtime.collector import collect_rarely
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.guard.page import SlotWriter
@@ -78,9 +78,7 @@ def _serve(state: StateDirectory, settings: OutboxSettings) -> int:
     get_logger().info("outbox ready", state=status.state.value, queued=status.ledger.queued)
     for sentence in status.sentences:
         get_logger().warning("outbox not healthy", why=sentence)
-    gc.collect()
-    gc.freeze()  # what was imported lives as long as the process: the collector need not walk through it again
-    gc.set_threshold(10_000, 20, 100)  # a put of a hundred makes 700 tuples, at which it would run each time
+    collect_rarely()
     if slot is None:
         _say_ready()
     while not _asked_to_end():

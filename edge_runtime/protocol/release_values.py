@@ -7,9 +7,20 @@ planned, where an assignment is signed, and on the device before it takes one.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 MAX_VALUES = 64
 Value = str | int | float | bool
@@ -25,9 +36,25 @@ REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)(\}?)")
 NAMED = re.compile(r"values\.([a-z][a-z0-9_]{0,31})")
 """What a reference to a value names."""
 
+_FRACTION = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 _MOST_CHOICES = 64
 _SHOWN = 40
-_Text = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^$]*$")]
+_BY_PEOPLE: Final = "by people"
+"""Context of validation: an overlay. Elsewhere a fraction may be text, for signed metadata knows no other."""
+
+_Text = Annotated[str, Strict(), Field(min_length=1, max_length=64, pattern=r"^[^$]*$")]
+
+
+def _number(value: Any, info: ValidationInfo) -> Any:
+    """What may become a number: people sign for what they read, and `true` or "0.5" is none."""
+    fraction = isinstance(value, str) and info.context != _BY_PEOPLE and _FRACTION.fullmatch(value)
+    if fraction or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise PydanticCustomError("number", "a number is needed, without quotes")
+
+
+_Number = Annotated[float, BeforeValidator(_number)]
+_Whole = Annotated[int, Strict()]
 
 
 class _Bounds(BaseModel):
@@ -38,9 +65,9 @@ class NumberBounds(_Bounds):
     """A number from `minimum` to `maximum`, both included, or one of a closed list."""
 
     type: Literal["number"]
-    minimum: float | None = None
-    maximum: float | None = None
-    one_of: Annotated[tuple[float, ...], Field(max_length=_MOST_CHOICES)] = ()
+    minimum: _Number | None = None
+    maximum: _Number | None = None
+    one_of: Annotated[tuple[_Number, ...], Field(max_length=_MOST_CHOICES)] = ()
 
     @model_validator(mode="after")
     def _bounded(self) -> "NumberBounds":
@@ -49,8 +76,9 @@ class NumberBounds(_Bounds):
 
     def admits(self, value: Value) -> bool:
         """Whether it is one of these; a whole number is a number too."""
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and _within(value, self.minimum, self.maximum, self.one_of)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return _within(value, self.minimum, self.maximum, self.one_of)
 
     def words(self) -> str:
         """The bounds, for people."""
@@ -61,9 +89,9 @@ class IntegerBounds(_Bounds):
     """A whole number from `minimum` to `maximum`, both included, or one of a closed list."""
 
     type: Literal["integer"]
-    minimum: int | None = None
-    maximum: int | None = None
-    one_of: Annotated[tuple[int, ...], Field(max_length=_MOST_CHOICES)] = ()
+    minimum: _Whole | None = None
+    maximum: _Whole | None = None
+    one_of: Annotated[tuple[_Whole, ...], Field(max_length=_MOST_CHOICES)] = ()
 
     @model_validator(mode="after")
     def _bounded(self) -> "IntegerBounds":
@@ -72,8 +100,9 @@ class IntegerBounds(_Bounds):
 
     def admits(self, value: Value) -> bool:
         """Whether it is one of these; 2.0 is no whole number here."""
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return whole and _within(value, self.minimum, self.maximum, self.one_of)
+        if isinstance(value, bool) or not isinstance(value, int):
+            return False
+        return _within(value, self.minimum, self.maximum, self.one_of)
 
     def words(self) -> str:
         """The bounds, for people."""
@@ -143,9 +172,12 @@ def declared_in(overlay: Mapping[Any, Any], *beside: Any) -> Declared:
     Raises:
         ValueError: it is no declaration, or another set of values is used than is declared; one sentence.
     """
-    section = overlay.get(DECLARED) or {}
+    section = overlay.get(DECLARED)
+    section = {} if section is None else section
+    if not isinstance(section, Mapping):
+        raise ValueError(f"{DECLARED} is a table: the name of each value with its type and bounds")
     try:
-        declared = DECLARED_VALUES.validate_python(section)
+        declared = DECLARED_VALUES.validate_python(section, context=_BY_PEOPLE)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in (DECLARED, *found["loc"]))
@@ -182,11 +214,7 @@ def _require_range(minimum: float | None, maximum: float | None, one_of: tuple[f
         raise ValueError("a minimum and a maximum that is not below it are needed, or one_of")
 
 
-def _within(
-    value: float | str, minimum: float | None, maximum: float | None, one_of: tuple[float, ...]
-) -> bool:
-    if isinstance(value, str):
-        return False
+def _within(value: float, minimum: float | None, maximum: float | None, one_of: tuple[float, ...]) -> bool:
     if minimum is None or maximum is None:
         return value in one_of
     return minimum <= value <= maximum

@@ -14,8 +14,8 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-WORDS = "mon-fri 22:00-05:00 Europe/Berlin"
-"""An example for messages."""
+EXAMPLE = "mon-fri 22:00-05:00 Europe/Berlin"
+"""A window, for messages."""
 
 Span = tuple[int, int]
 """Milliseconds since 1970: from, until (not included)."""
@@ -55,7 +55,7 @@ class Window:
         """
         found = _TEXT.fullmatch(text.strip())
         if found is None:
-            raise ValueError(f"must be a weekly window such as {WORDS}")
+            raise ValueError(f"must be a weekly window such as {EXAMPLE}")
         end = "00:00" if found["end"] == "24:00" else found["end"]
         days, zone = parse_days(found["days"]), zone_of(found["zone"] or "UTC")
         try:

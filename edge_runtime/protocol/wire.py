@@ -26,9 +26,8 @@ COMPRESS_FROM_BYTES = 256
 _ZLIB = b"\x78"
 _FIELD = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _MAX_NESTING = 32
-_Major = Annotated[
-    int, Field(ge=PROTOCOL[0], le=PROTOCOL[0])
-]  # within a record as well: none mixes two of them
+# within a record as well: none mixes two of them
+_Major = Annotated[int, Field(ge=PROTOCOL[0], le=PROTOCOL[0])]
 _Minor = Annotated[int, Field(ge=0, lt=1 << 16)]
 Version = Annotated[tuple[_Major, _Minor], Field(description="major and minor version")]
 

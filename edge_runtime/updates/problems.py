@@ -1,12 +1,8 @@
 """Why an update is not taken, or is taken back: one code for machines and one sentence for people."""
 
-import errno
-
+from edge_runtime.durable import NO_ROOM
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.protocol.update import UpdateCode
-
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""How the system says that a disk is full."""
 
 
 class UpdateRefused(EdgeRuntimeError):
@@ -31,4 +27,6 @@ def disk_refusal(error: OSError, code: UpdateCode, what: str) -> UpdateRefused:
         what: could not be done, for people.
     """
     why = error.strerror or type(error).__name__
-    return UpdateRefused(UpdateCode.NO_SPACE if error.errno in FULL else code, f"{what}: {why}", again=True)
+    return UpdateRefused(
+        UpdateCode.NO_SPACE if error.errno in NO_ROOM else code, f"{what}: {why}", again=True
+    )

@@ -4,7 +4,6 @@ Exit codes: 0 asked to end, 1 only a new process helps, 2 it cannot be used as i
 """
 
 import contextlib
-import gc
 import random
 import signal
 import socket
@@ -12,6 +11,7 @@ import sys
 import threading
 
 from edge_runtime.clock import Clock, SystemClock
+from edge_runtime.collector import collect_rarely
 from edge_runtime.errors import ConfigError
 from edge_runtime.outbox import OutboxClient
 from edge_runtime.state import StateDirectory
@@ -82,10 +82,7 @@ def run(
     )
     threading.Thread(target=_stop_when_told, args=(uplink, told), name="uplink-signals", daemon=True).start()
     evidence.start()
-    # Events make no cycles, but many objects; what was imported lives as long as the process.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 100)
+    collect_rarely()
     if announce:
         _say_ready()
     try:

@@ -1,13 +1,18 @@
-"""Copies of files that are on the disk before they are called whole, and whose bytes were read on the way."""
+"""Copies of files that are on the disk before they are called whole, and whose bytes were read on the way.
+
+A second name for a file of an earlier backup is kept only once its bytes were read as well: what has rotten there
+since is never passed on.
+"""
 
 import contextlib
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from edge_runtime.durable import sync_directory
+from edge_runtime.durable import sha256_file, sync_directory
 from fleet_server.backup.manifest import PRIVATE, PRIVATE_FOLDER
 from fleet_server.backup.problems import BackupFailed
 
@@ -39,14 +44,33 @@ def copy_file(source: Path, target: Path) -> tuple[int, str]:
     return length, digest.hexdigest()
 
 
-def link_file(source: Path, target: Path) -> bool:
-    """Give a file that never changes a second name; False where it is not there or cannot have one."""
+def link_file(source: Path, target: Path, sha256: str) -> bool:
+    """Give a file that never changes a second name, when it is what it was.
+
+    Returns:
+        False where it has other bytes, is not the owner's alone, is not there, or cannot have a second name.
+    """
     make_folder(target.parent)
     try:
         target.hardlink_to(source)
     except OSError:  # another file system, one without links, or too many of them: it is copied
         return False
-    return True
+    if _is_private(target) and _holds(target, sha256):
+        return True
+    target.unlink()
+    return False
+
+
+def _is_private(path: Path) -> bool:
+    found = path.stat(follow_symlinks=False)
+    return stat.S_ISREG(found.st_mode) and not found.st_mode & 0o077 and found.st_uid == os.geteuid()
+
+
+def _holds(path: Path, sha256: str) -> bool:
+    try:
+        return sha256_file(path) == sha256
+    except OSError:  # a sector that cannot be read any more
+        return False
 
 
 def make_folder(folder: Path) -> None:

@@ -4,6 +4,7 @@ The files that the database names are copied first, then one state of the databa
 names and that were not there before: so each of them is in the backup, though retention deletes and devices upload.
 """
 
+import contextlib
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from edge_runtime.clock import NS_PER_MS, Clock, SystemClock
 from edge_runtime.durable import sha256_file
 from edge_runtime.errors import ConfigError
 from fleet_server.audit import verify as verify_audit
+from fleet_server.authority import CertificateAuthority
 from fleet_server.backup.contents import named_files, own_files
 from fleet_server.backup.copying import copy_file, disk_problems, link_file, make_folder, require_space
 from fleet_server.backup.database import copy_out, read_only, read_rows, revision
@@ -44,7 +46,7 @@ def create(
         directory: data directory.
         into: folder of backups, made when it is missing; it lies outside the data directory.
         environment: variables that stand above the settings.
-        keep: how many backups stay in `into`, the new one included; None for all.
+        keep: how many backups of this server stay in `into`, the new one included; None for all.
         clock: dates it; the machine's own when None.
 
     Returns:
@@ -52,7 +54,8 @@ def create(
 
     Raises:
         ConfigError: no data directory, or `into` lies in it.
-        BackupFailed: it could not be made; `into` is as it was.
+        BackupFailed: it could not be made, and `into` is as it was; or it was made, and older ones could not be
+            deleted.
     """
     variables = dict(environment)
     paths = ServerPaths(directory.expanduser().absolute())
@@ -63,28 +66,34 @@ def create(
     target = into.expanduser().absolute()
     if target.resolve().is_relative_to(paths.root.resolve()):
         raise ConfigError(f"{target} lies in the data directory: a backup belongs on another disk")
-    with disk_problems(f"no backup was made in {target}"):
-        make_folder(target)
-        busy = f"another backup is made in {target} now"
-        with turn(target / LOCK, busy):
+    busy = f"another backup is made in {target} now"
+    used = clock or SystemClock()
+    with contextlib.ExitStack() as held:
+        with disk_problems(f"no backup was made in {target}"):
+            make_folder(target)
+            held.enter_context(turn(target / LOCK, busy))
             clear(target)
-            now_ms = (clock or SystemClock()).wall().unix_ns // NS_PER_MS
-            place = target / name_for(target, now_ms)
-            before = newest(target)
+            now_ms = used.wall().unix_ns // NS_PER_MS
+            place, before = target / name_for(target, now_ms), newest(target)
             with staged(place, busy) as part:
-                manifest = _fill(part, settings, before, now_ms)
-            leave_stamp(paths, manifest.point_ms)
+                manifest = _fill(part, settings, before, now_ms, used)
+        try:
             if keep is not None:
-                prune(target, keep)
+                with disk_problems(f"{place} was made, and older backups could not be deleted"):
+                    prune(target, keep, place, manifest.authority)
+        finally:
+            leave_stamp(paths, manifest.point_ms)
     return place, manifest
 
 
-def _fill(part: Path, settings: ServerSettings, before: Path | None, now_ms: int) -> Manifest:
+def _fill(part: Path, settings: ServerSettings, before: Path | None, now_ms: int, clock: Clock) -> Manifest:
     paths = settings.paths
     store = open_store(settings.database_url)
     try:
         wanted = named_files(paths, store)
-        saving = _Saving(paths.root, part, before)
+        saving = _Saving(paths.root, part)
+        if before is not None:
+            saving.link_named(wanted, before)
         require_space(part, saving.missing_bytes(wanted) + _database_bytes(paths) + _SPARE_BYTES)
         saving.take_all_named(wanted)
         copy_out(store, part / DATABASE)
@@ -106,9 +115,12 @@ def _fill(part: Path, settings: ServerSettings, before: Path | None, now_ms: int
     saving.leave(set(wanted))
     for path, secret in own_files(paths):
         saving.take_own(path, secret=secret)
+    copy = ServerPaths(part)
+    authority = CertificateAuthority.load(copy.ca_key, copy.ca_certificate, clock)
     manifest = Manifest(
         id=secrets.token_hex(8),
         point_ms=now_ms,
+        authority=authority.fingerprint,
         runtime=__version__,
         revision=schema,
         database="sqlite" if kind == "sqlite" else "postgresql",
@@ -130,20 +142,28 @@ class _Saving:
     Args:
         root: the data directory.
         part: the backup's folder.
-        before: an earlier backup beside it, whose files that never change are linked instead of copied.
 
     Attributes:
         absent: what is named and was not there, or not whole.
     """
 
-    def __init__(self, root: Path, part: Path, before: Path | None) -> None:
-        self._root, self._part, self._before = root, part, before
+    def __init__(self, root: Path, part: Path) -> None:
+        self._root, self._part = root, part
         self._saved: dict[Path, SavedFile] = {}
         self.absent: list[Absent] = []
 
+    def link_named(self, wanted: Mapping[Path, str], before: Path) -> None:
+        """Link the files that an earlier backup has, and has whole: they never change."""
+        for path, digest in wanted.items():
+            place = self._place(path)
+            if link_file(before / self._name(path), place, digest):
+                self._saved[path] = SavedFile(
+                    path=self._name(path), bytes=place.stat().st_size, sha256=digest
+                )
+
     def missing_bytes(self, wanted: Mapping[Path, str]) -> int:
-        """Bytes that have to be copied."""
-        return sum(path.stat().st_size for path in wanted if path.is_file() and self._earlier(path) is None)
+        """Bytes that have to be copied yet."""
+        return sum(path.stat().st_size for path in wanted if path not in self._saved and path.is_file())
 
     def take_all_named(self, wanted: Mapping[Path, str]) -> None:
         """Have the files that are named by their digests; each once."""
@@ -153,10 +173,7 @@ class _Saving:
     def _take_named(self, path: Path, digest: str) -> None:
         if path in self._saved or any(one.path == self._name(path) for one in self.absent):
             return
-        place, earlier = self._place(path), self._earlier(path)
-        if earlier is not None and link_file(earlier, place):
-            self._saved[path] = SavedFile(path=self._name(path), bytes=place.stat().st_size, sha256=digest)
-            return
+        place = self._place(path)
         try:
             length, found = copy_file(path, place)
         except FileNotFoundError:
@@ -184,12 +201,6 @@ class _Saving:
     def saved(self) -> list[SavedFile]:
         """All that is in the backup, in the order of their names."""
         return sorted(self._saved.values(), key=lambda file: file.path)
-
-    def _earlier(self, path: Path) -> Path | None:
-        if self._before is None:
-            return None
-        found = self._before / self._name(path)
-        return found if found.is_file() else None
 
     def _place(self, path: Path) -> Path:
         return self._part / self._name(path)

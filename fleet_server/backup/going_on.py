@@ -34,6 +34,7 @@ ASSIGNMENTS_AHEAD = 10_000
 ACTOR = "restore"
 _REASON = "the server was restored from a backup: what was decided since is not known"
 _AHEAD = "UPDATE device_updates SET seq = seq + ?"
+_VOID = "UPDATE invitations SET uses_left = 0 WHERE uses_left > 0"
 _AGAIN = "UPDATE desired_states SET state = 'queued', changed_ms = ? WHERE state <> 'cleared'"
 
 
@@ -44,11 +45,15 @@ class GoneOn:
     Attributes:
         versions: of the signed metadata that is the server's own, from now on; empty before the ceremony.
         paused: rollouts that ran and now wait for a person.
+        rolling_back: rollouts that go on sending devices back; nobody can pause that.
+        invitations_void: enrolment tokens that were good and are not any more.
         published_again: devices whose desired state goes out again.
     """
 
     versions: dict[str, int]
     paused: tuple[str, ...]
+    rolling_back: tuple[str, ...]
+    invitations_void: int
     published_again: int
 
 
@@ -73,12 +78,13 @@ def go_on(
         store, clock, audit.record, Director(store, PublishedSigning(OnlineKeys(paths)))
     )
     versions = _sign_ahead(store, desk)
-    paused = _pause(rollouts)
+    paused, rolling_back = _pause(rollouts), _rolling_back(rollouts)
     now_ms = clock.wall().unix_ns // NS_PER_MS
     with store.write() as session:
         connection = session.connection()
         take_turn(connection, ROLLOUT_LOCK)
         run(connection, _AHEAD, ASSIGNMENTS_AHEAD)
+        void = run(connection, _VOID).rowcount
         again = run(connection, _AGAIN, now_ms).rowcount
         bump(session)
         detail: dict[str, object] = {
@@ -86,11 +92,13 @@ def go_on(
             "point_ms": manifest.point_ms,
             "audit_head": manifest.audit_head,
             "paused": list(paused),
+            "rolling_back": list(rolling_back),
+            "invitations_void": void,
             "assignments_ahead": ASSIGNMENTS_AHEAD,
             **{f"{role}_version": version for role, version in versions.items()},
         }
         audit.record(session, ACTOR, "server.restored", manifest.id, detail)
-    return GoneOn(versions, paused, again)
+    return GoneOn(versions, paused, rolling_back, void, again)
 
 
 def _sign_ahead(store: Store, desk: ReleaseDesk) -> dict[str, int]:
@@ -110,3 +118,10 @@ def _pause(rollouts: RolloutService) -> tuple[str, ...]:
             rollouts.pause(ACTOR, rollout.id, _REASON)
             paused.append(rollout.id)
     return tuple(paused)
+
+
+def _rolling_back(rollouts: RolloutService) -> tuple[str, ...]:
+    found: list[str] = []
+    while page := rollouts.rollouts(state=RolloutState.ROLLING_BACK, before=found[-1] if found else None):
+        found.extend(rollout.id for rollout in page)
+    return tuple(found)

@@ -1,26 +1,39 @@
-"""A folder of backups: their names, the newest, and how many stay."""
+"""A folder of backups: their names, the newest, and how many stay.
+
+The folder may hold more than ours: what does not bear a backup's very name is left alone, and of what does, only
+backups of the same authority are ever deleted.
+"""
 
 import contextlib
+import re
 import shutil
-from datetime import datetime, timezone
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from edge_runtime.errors import EdgeRuntimeError
 from fleet_server.backup.manifest import NAME, Manifest, read_manifest
+from fleet_server.backup.problems import BackupFailed
+from fleet_server.backup.staging import clear_staged, staged_name
 
 LOCK = ".lock"
-_PREFIX = "fleet-"
 _OLD = ".old-"
+_STAMP = "fleet-%Y%m%dT%H%M%SZ"
+_NAME = re.compile(r"(fleet-[0-9]{8}T[0-9]{6}Z)(-[0-9]{3})?")
 
 
 def name_for(folder: Path, now_ms: int) -> str:
-    """A name that no backup there has, and that follows those of before."""
-    stamp = f"{_PREFIX}{datetime.fromtimestamp(now_ms / 1000, tz=timezone.utc):%Y%m%dT%H%M%SZ}"
-    number, name = 1, stamp
-    while (folder / name).exists():
-        number += 1
-        name = f"{stamp}-{number:03d}"
-    return name
+    """A name that follows those of all backups there, also of those that a clock which was ahead had named.
+
+    Raises:
+        BackupFailed: one of them has the last name that there is.
+    """
+    moments = [datetime.fromtimestamp(now_ms / 1000, tz=timezone.utc)]
+    try:
+        moments += [moment + timedelta(seconds=1) for path in _entries(folder) for moment in _moments(path)]
+    except OverflowError:
+        raise BackupFailed(f"{folder} has a backup of the end of the year 9999: take it away") from None
+    return f"{max(moments):{_STAMP}}"
 
 
 def backups_in(folder: Path) -> list[tuple[Path, Manifest | None]]:
@@ -41,18 +54,38 @@ def newest(folder: Path) -> Path | None:
 
 
 def clear(folder: Path) -> None:
-    """Delete what killed processes left behind. Hold the folder's turn."""
-    for pattern in (f"{_OLD}*", f".{_PREFIX}*.part"):
-        for left in folder.glob(pattern):
-            shutil.rmtree(left, ignore_errors=True)
+    """Delete what killed processes left behind. Hold the folder's turn.
 
-
-def prune(folder: Path, keep: int) -> list[Path]:
-    """Delete all but the newest; those that were. Hold the folder's turn.
-
-    A backup first loses its name: one that is half deleted never looks whole.
+    A folder that somebody fills now, a restore for instance, is locked and stays.
     """
-    gone = _places(folder)[: -max(1, keep)]
+    for path in _entries(folder, _OLD):
+        shutil.rmtree(path, ignore_errors=True)
+    for path in folder.glob(staged_name("*")):
+        if _NAME.fullmatch(path.name.removeprefix(".").removesuffix(".part")):
+            clear_staged(path)
+
+
+def prune(folder: Path, keep: int, made: Path, authority: str) -> list[Path]:
+    """Delete all but the newest backups of an authority; those that were. Hold the folder's turn.
+
+    A backup first loses its name: one that is half deleted never looks whole. One whose manifest cannot be read is
+    nobody's: it stays.
+
+    Args:
+        folder: of backups.
+        keep: how many stay, `made` included.
+        made: the backup that was made just now; it always stays.
+        authority: fingerprint of its authority.
+
+    Raises:
+        OSError: one of them cannot be renamed.
+    """
+    ours = [
+        path
+        for path, manifest in backups_in(folder)
+        if manifest is not None and manifest.authority == authority and path != made
+    ]
+    gone = ours[: max(0, len(ours) - (keep - 1))]
     for path in gone:
         old = path.with_name(f"{_OLD}{path.name}")
         path.rename(old)
@@ -61,4 +94,21 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 
 def _places(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob(f"{_PREFIX}*/{NAME}"))
+    return [path for path in _entries(folder) if (path / NAME).is_file()]
+
+
+def _entries(folder: Path, before: str = "") -> list[Path]:
+    """Folders with a backup's name, behind `before`."""
+    return sorted(
+        path
+        for path in folder.glob(f"{before}fleet-*")
+        if _NAME.fullmatch(path.name.removeprefix(before)) and path.is_dir() and not path.is_symlink()
+    )
+
+
+def _moments(path: Path) -> Iterator[datetime]:
+    """What a name says; nothing where it is no moment."""
+    matched = _NAME.fullmatch(path.name)
+    if matched is not None:
+        with contextlib.suppress(ValueError):
+            yield datetime.strptime(matched[1], _STAMP).replace(tzinfo=timezone.utc)

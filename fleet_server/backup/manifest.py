@@ -66,6 +66,7 @@ class Manifest(_Record):
     Attributes:
         id: random; the audit of a restored server names it.
         point_ms: the moment of which the database is, by the server's wall clock; the files are those it names.
+        authority: fingerprint of the server's certificate authority: whose backup it is.
         runtime: version of the program that made it.
         revision: of the database's schema.
         database: what the server ran on, `sqlite` or `postgresql`.
@@ -80,6 +81,7 @@ class Manifest(_Record):
     format: Literal["fleet-backup.v1"] = "fleet-backup.v1"
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     point_ms: Count
+    authority: Sha256
     runtime: Annotated[str, Field(max_length=64)]
     revision: Annotated[str, Field(max_length=64)]
     database: Literal["sqlite", "postgresql"]

@@ -4,7 +4,10 @@ from edge_runtime.errors import EdgeRuntimeError
 
 
 class BackupFailed(EdgeRuntimeError):
-    """It could not be made or restored; nothing that looks like a backup or a data directory is left behind."""
+    """It could not be made or restored, and nothing that looks like a backup or a data directory is left behind.
+
+    Or it was made and older ones could not be deleted, which its words say.
+    """
 
 
 class BackupDamaged(EdgeRuntimeError):

@@ -75,7 +75,8 @@ def restore(
         clock: of the machine; its own when None.
 
     Raises:
-        ConfigError: no backup, one of a newer release, a directory that is not empty, or a database that is not.
+        ConfigError: no backup, one of a newer release, a directory or a database that is not empty, or a server on
+            PostgreSQL for which nothing names a database now.
         BackupDamaged: the backup is not what it was.
         BackupFailed: the disk or the database refuses; the directory is as it was.
     """
@@ -88,6 +89,8 @@ def restore(
         return _settings(paths, environment, database)
 
     manifest = verify(source, used)
+    if database is None:
+        _require_kind(ServerSettings.load(source, _named_database(environment)), manifest)
     busy = f"another restore into {target} runs"
     with disk_problems(f"{target} was not restored"), staged(target, busy) as part:
         require_space(part, 2 * manifest.bytes + _SPARE_BYTES)
@@ -156,8 +159,22 @@ def _holds(store: Store, manifest: Manifest) -> bool:
         )
 
 
+def _named_database(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name == DATABASE_VARIABLE}
+
+
+def _require_kind(settings: ServerSettings, manifest: Manifest) -> None:
+    """A server whose URL stood in its environment alone would become one on a file, and nobody would notice."""
+    kind = make_url(settings.database_url).get_backend_name()
+    if manifest.database == "postgresql" and kind == "sqlite":
+        raise ConfigError(
+            "the server ran on PostgreSQL and nothing names one now: give its URL as FLEET_DATABASE, or "
+            "--database file for a file in the directory"
+        )
+
+
 def _settings(paths: ServerPaths, environment: Mapping[str, str], database: str | None) -> ServerSettings:
-    variables = {name: value for name, value in environment.items() if name == DATABASE_VARIABLE}
+    variables = _named_database(environment)
     if database is not None:
         variables = {}
         text = paths.settings.read_text(encoding="utf-8")

@@ -52,7 +52,7 @@ def staged(target: Path, busy: str) -> Iterator[Path]:
         OSError: it cannot be made, or `target` is there by now. Nothing is left behind.
     """
     make_folder(target.parent)
-    part = target.with_name(f".{target.name}.part")
+    part = target.with_name(staged_name(target.name))
     handle = _held(part, busy)
     try:
         _empty(part)  # of what a killed process left
@@ -63,6 +63,23 @@ def staged(target: Path, busy: str) -> Iterator[Path]:
     finally:
         if part.exists():
             shutil.rmtree(part, ignore_errors=True)
+        os.close(handle)
+
+
+def staged_name(name: str) -> str:
+    """How the folder is called until it takes its name."""
+    return f".{name}.part"
+
+
+def clear_staged(part: Path) -> None:
+    """Delete such a folder, unless a process fills it."""
+    try:
+        handle = _held(part, "it is filled")
+    except (BackupFailed, OSError):
+        return
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+    finally:
         os.close(handle)
 
 

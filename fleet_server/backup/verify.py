@@ -11,7 +11,15 @@ from fleet_server.audit import verify as verify_audit
 from fleet_server.authority import CertificateAuthority
 from fleet_server.backup.contents import named_files
 from fleet_server.backup.database import faults, read_only, read_rows, revision
-from fleet_server.backup.manifest import DATABASE, NAME, PRIVATE, Manifest, SavedFile, read_manifest
+from fleet_server.backup.manifest import (
+    DATABASE,
+    NAME,
+    PRIVATE,
+    PRIVATE_FOLDER,
+    Manifest,
+    SavedFile,
+    read_manifest,
+)
 from fleet_server.backup.problems import BackupDamaged
 from fleet_server.paths import ServerPaths
 from fleet_server.releases import shelf
@@ -45,9 +53,10 @@ def verify(folder: Path, clock: Clock | None = None) -> Manifest:
     try:
         _require_files(place, manifest)
         _require_database(place, manifest)
-        CertificateAuthority.load(
-            ServerPaths(place).ca_key, ServerPaths(place).ca_certificate, clock or SystemClock()
-        )
+        paths = ServerPaths(place)
+        authority = CertificateAuthority.load(paths.ca_key, paths.ca_certificate, clock or SystemClock())
+        if authority.fingerprint != manifest.authority:
+            raise BackupDamaged("the authority is another than its manifest says")
     except OSError as error:
         raise BackupDamaged(f"{place} cannot be read: {error.strerror} ({error.filename})") from None
     except BackupDamaged:
@@ -65,6 +74,8 @@ def _require_files(place: Path, manifest: Manifest) -> None:
             raise BackupDamaged(f"{name} is a link: a backup has none")
         if path.is_file() and name != NAME and name not in expected:
             raise BackupDamaged(f"{name} was added after the backup was made")
+    for path in [place, *sorted(place.rglob("*"))]:
+        _require_private(place, path)
     for file in manifest.files:
         _require_file(place / file.path, file)
 
@@ -76,9 +87,16 @@ def _require_file(path: Path, file: SavedFile) -> None:
         raise BackupDamaged(f"{file.path} is missing") from None
     if found.st_size != file.bytes or sha256_file(path) != file.sha256:
         raise BackupDamaged(f"{file.path} is not what was saved: its bytes are others")
-    if file.secret and found.st_mode & 0o077:
+
+
+def _require_private(place: Path, path: Path) -> None:
+    """Whoever may write a folder can exchange what is in it, and every file says something of the fleet."""
+    mode = path.stat(follow_symlinks=False).st_mode
+    if mode & 0o077:
+        name = "the folder" if path == place else path.relative_to(place).as_posix()
+        wanted = PRIVATE_FOLDER if path.is_dir() else PRIVATE
         raise BackupDamaged(
-            f"{file.path} can be read by others: it may be known to them, and its mode must be {PRIVATE:o}"
+            f"{name} can be reached by others: it may be known to them, and its mode must be {wanted:o}"
         )
 
 

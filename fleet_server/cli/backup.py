@@ -9,7 +9,7 @@ import typer
 from edge_runtime.errors import ConfigError
 from fleet_server.cli.output import clean, say, size, when, write, write_json, write_table
 from fleet_server.cli.serve import PASSWORD
-from fleet_server.cli.target import DATA_VARIABLE, Data, Json
+from fleet_server.cli.target import Data, Json, data_directory
 
 if TYPE_CHECKING:
     from fleet_server.backup import Manifest, Restored
@@ -18,6 +18,7 @@ app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Back up a server, verify a backup, and restore it."
 )
 
+_DATABASES = {"sqlite": "a file of SQLite", "postgresql": "PostgreSQL"}
 _Backup = Annotated[Path, typer.Argument(metavar="BACKUP", help="Folder of one backup.", show_default=False)]
 
 
@@ -31,7 +32,10 @@ def create(
     keep: Annotated[
         int | None,
         typer.Option(
-            "--keep", min=1, metavar="COUNT", help="Delete all but so many afterwards; all stay without."
+            "--keep",
+            min=1,
+            metavar="COUNT",
+            help="Delete all but so many of this server afterwards; all stay without.",
         ),
     ] = None,
     json: Json = False,
@@ -43,10 +47,7 @@ def create(
     """
     from fleet_server.backup import create as make
 
-    directory = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
-    if directory is None:
-        raise ConfigError("which data directory? give --data DIR")
-    place, manifest = make(directory, into, os.environ, keep=keep)
+    place, manifest = make(data_directory(data), into, os.environ, keep=keep)
     if json:
         write_json(_shown(place, manifest))
     else:
@@ -127,8 +128,8 @@ def restore(
 ) -> None:
     """Make a data directory out of a backup. The old server must not run any more.
 
-    Signed metadata and assignments go on above what devices may have seen, rollouts that ran are paused, and
-    desired states are published again.
+    Signed metadata and assignments go on above what devices may have seen, rollouts that ran are paused,
+    invitations are void, and desired states are published again.
     """
     from fleet_server.backup import restore as put_back
 
@@ -138,7 +139,10 @@ def restore(
     if json:
         write_json(_answer(found))
         return
-    write(f"{found.directory} is restored, as of {when(found.manifest.point_ms)} UTC")
+    write(
+        f"{found.directory} is restored, as of {when(found.manifest.point_ms)} UTC, "
+        f"on {_DATABASES[found.database]}"
+    )
     if found.again:
         say("  the database was filled by an earlier try, and nothing was done with it since")
     if found.gone_on.versions:
@@ -146,6 +150,12 @@ def restore(
         say(f"  signed metadata goes on with {shown}")
     if found.gone_on.paused:
         say(f"  paused: {', '.join(found.gone_on.paused)}; people decide how they go on")
+    if found.gone_on.rolling_back:
+        say(f"  rolling back still: {', '.join(found.gone_on.rolling_back)}; nobody can pause that")
+    if found.gone_on.invitations_void:
+        say(
+            f"  invitations that are void now, for they may have been used since: {found.gone_on.invitations_void}"
+        )
     say("  what was done since is unknown: docs/backup.md says what to look at")
     say(f"  fleet serve --data {found.directory}")
 
@@ -171,6 +181,8 @@ def _answer(found: "Restored") -> dict[str, object]:
         "filled_before": found.again,
         "versions": found.gone_on.versions,
         "paused": list(found.gone_on.paused),
+        "rolling_back": list(found.gone_on.rolling_back),
+        "invitations_void": found.gone_on.invitations_void,
         "published_again": found.gone_on.published_again,
     }
 

@@ -231,7 +231,10 @@ COMMANDS: tuple[CommandRow, ...] = (
         "app",
         "Back up a server, verify a backup, and restore it.",
         {
-            "create": {0: "the backup is whole, and its folder is on stdout", 1: "there is no new backup"},
+            "create": {
+                0: "the backup is whole, and its folder is on stdout",
+                1: "there is no new backup, or older ones could not be deleted: the error says which",
+            },
             "list": {0: "done, also where there are none"},
             "verify": {0: "it is what it was when it was made", 1: "it is damaged, and what of it"},
             "restore": {

@@ -5,7 +5,7 @@ from typing import Any
 from edge_runtime.clock import NS_PER_MS, SystemClock
 from fleet_server.cli.balance import write_balance
 from fleet_server.cli.output import clean, when, write, write_table
-from fleet_server.rollouts.in_words import span
+from fleet_server.in_words import span
 
 
 def presence_of(device: Any, now_ms: int) -> str:

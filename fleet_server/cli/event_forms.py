@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleet_server.cli.output import clean, when, write
-from fleet_server.rollouts.in_words import span
+from fleet_server.in_words import span
 
 CSV_COLUMNS = (
     "id",

@@ -10,7 +10,7 @@ from fleet_server.cli.device_forms import ends
 from fleet_server.cli.options import on_server
 from fleet_server.cli.output import clean, write, write_json
 from fleet_server.cli.target import Json
-from fleet_server.rollouts.in_words import span
+from fleet_server.in_words import span
 
 
 @on_server

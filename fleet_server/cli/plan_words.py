@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from edge_runtime.protocol.release import BUCKETS, ReleaseKind
-from edge_runtime.protocol.windows import WORDS, Window
+from edge_runtime.protocol.windows import EXAMPLE, Window
 from fleet_server.cli.values import seconds_of, unix_ms_of
 
 _PERCENT = re.compile(r"(?P<number>\d{1,3}(\.\d{1,4})?) ?(?P<sign>%?)")
@@ -82,7 +82,7 @@ def release_of(value: Any) -> Mapping[str, Any]:
 def window(value: Any) -> Mapping[str, Any]:
     """A weekly window of `mon-fri 22:00-05:00 Europe/Berlin`; without a zone it is UTC."""
     if not isinstance(value, str):
-        raise ValueError(f"must be a weekly window such as {WORDS}")
+        raise ValueError(f"must be a weekly window such as {EXAMPLE}")
     found = Window.parse(value)
     start, end = (f"{clock:%H:%M}" for clock in (found.start, found.end))
     return {"days": list(found.days), "start": start, "end": end, "time_zone": str(found.zone)}

@@ -16,7 +16,7 @@ from fleet_server.cli.names import whole_device
 from fleet_server.cli.options import on_server
 from fleet_server.cli.output import say, size, width, write_json, write_table
 from fleet_server.cli.target import Json
-from fleet_server.rollouts.in_words import span
+from fleet_server.in_words import span
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Release or drop what devices hold.")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet_server.cli.output import clean, size, when
-from fleet_server.rollouts.in_words import span
+from fleet_server.in_words import span
 
 _LABEL = 11
 _WORKING = (

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from edge_runtime.errors import ConfigError
-from fleet_server.cli.target import DATA_VARIABLE
+from fleet_server.cli.target import data_directory
 
 PASSWORD = re.compile(r"://[^/?#@]*:[^?#]*@|[?&][a-z_]*pass[a-z]*=", re.IGNORECASE)
 
@@ -40,9 +39,7 @@ def serve(
 
     Once it works, a line `ready https://HOST:PORT broker HOST:PORT` stands on stdout; logs go to stderr.
     """
-    directory = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
-    if directory is None:
-        raise ConfigError("which data directory? give --data DIR, or make one with fleet init DIR")
+    directory = data_directory(data)
     if database is not None and PASSWORD.search(database):
         _take_off_the_command_line(database)
     from edge_runtime.lifeline import leave_no_core

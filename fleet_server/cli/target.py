@@ -41,6 +41,20 @@ Data = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
 
 
+def data_directory(given: Path | None) -> Path:
+    """The data directory that is meant: of the option, or else of FLEET_DATA.
+
+    Raises:
+        ConfigError: neither names one.
+    """
+    named = os.environ.get(DATA_VARIABLE)
+    if given is not None:
+        return given
+    if not named:
+        raise ConfigError("which data directory? give --data DIR, or make one with fleet init DIR")
+    return Path(named)
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
     """A server over the network.

@@ -44,16 +44,15 @@ class _Due:
     becomes: str
 
     def message(self, signer: Signer | None) -> tuple[str, bytes]:
+        """What the broker is given.
+
+        Raises:
+            WireError: this build cannot read the row.
+        """
         topic = str(Topic(self.device, Channel.DESIRED))
         if self.becomes == CLEARED:
             return topic, b""
-        try:
-            return topic, DesiredDraft.decode(self.body).message(signer)
-        except WireError as error:
-            # written by another version: its next change writes it anew, and until then the device keeps what it
-            # has
-            _log.error("the desired state of %s cannot be read: %s", self.device, error)
-            return topic, b""
+        return topic, DesiredDraft.decode(self.body).message(signer)
 
 
 class DesiredPublisher:
@@ -68,6 +67,7 @@ class DesiredPublisher:
 
     def __init__(self, store: Store, retain: Retain, signing: SigningNow, clock: Clock) -> None:
         self._store, self._retain, self._signing, self._clock = store, retain, signing, clock
+        self._unreadable: dict[str, bytes] = {}
 
     def step(self) -> int:
         """Publish what is due, at most 256; how many the broker took.
@@ -79,13 +79,29 @@ class DesiredPublisher:
         with self._store.read() as session:
             due = self._due(session)
             signer = self._signer(session) if due else None
-        if not due:
+        messages = [(one, message) for one in due if (message := self._message(one, signer)) is not None]
+        if not messages:
             return 0
-        taken = self._retain([one.message(signer) for one in due])
-        sent = [one for one, is_taken in zip(due, taken, strict=True) if is_taken]
+        taken = self._retain([message for _, message in messages])
+        sent = [one for (one, _), is_taken in zip(messages, taken, strict=True) if is_taken]
         if sent:
             self._note(sent, now_ms)
         return len(sent)
+
+    def _message(self, one: _Due, signer: Signer | None) -> tuple[str, bytes] | None:
+        """What the broker is given; None for a row that another build wrote, which is said once.
+
+        Such a row is left as it is, and so is what the broker keeps for its device, until its next change writes it
+        anew.
+        """
+        try:
+            message = one.message(signer)
+        except WireError as error:
+            self._unreadable[one.device] = one.body
+            _log.error("the desired state of %s cannot be read: %s", one.device, error)
+            return None
+        self._unreadable.pop(one.device, None)
+        return message
 
     def _signer(self, session: Session) -> Signer | None:
         """The director's; without it devices go on to tell of their ends."""
@@ -113,8 +129,11 @@ class DesiredPublisher:
         due = [_Due(device, b"", CLEARED) for device in session.scalars(put_out.limit(AT_ONCE))]
         for query in (fresh, again):
             if len(due) < AT_ONCE:
-                rows = session.execute(query.limit(AT_ONCE - len(due)))
-                due += [_Due(device, bytes(body), SENT) for device, body in rows]
+                # rows that cannot be read keep no others waiting
+                rows = session.execute(query.limit(AT_ONCE - len(due) + len(self._unreadable)))
+                found = [_Due(device, bytes(body), SENT) for device, body in rows]
+                due += [one for one in found if self._unreadable.get(one.device) != one.body]
+                due = due[:AT_ONCE]
         return due
 
     def _note(self, sent: Sequence[_Due], now_ms: int) -> None:

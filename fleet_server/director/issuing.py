@@ -123,9 +123,8 @@ class Director:
             return None
         try:
             return self._sign(row, key_sha256, signing, values.get(row.target, {}), now_ms)
-        except (
-            ValueError
-        ) as error:  # what is in the row fits no assignment, no envelope, or not what people signed
+        except ValueError as error:
+            # what is in the row fits no assignment, no envelope, or not what people signed
             if (row.device, row.seq) not in self._unsignable:
                 self._unsignable.add((row.device, row.seq))
                 _log.error("assignment %d of %s cannot be signed: %s", row.seq, row.device, error)

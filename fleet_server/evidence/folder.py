@@ -5,7 +5,6 @@ path. A file is whole only under its final name, where it was put by a rename af
 """
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import os
@@ -13,13 +12,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from edge_runtime.durable import NO_ROOM
 from edge_runtime.protocol.topics import DEVICE_PATTERN
 from fleet_server.evidence.problems import EvidenceBusy, NotExpected, StorageFull, WrongDigest
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DEVICE = re.compile(DEVICE_PATTERN.removeprefix("^").removesuffix("$"))
 _READ_BYTES = 1 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class EvidenceFolder:
@@ -123,7 +122,7 @@ def _disk_problems() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = "the disk is full" if error.errno in _FULL else (error.strerror or "the disk failed")
+        reason = "the disk is full" if error.errno in NO_ROOM else (error.strerror or "the disk failed")
         raise StorageFull(f"evidence cannot be kept now: {reason}") from None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fleet_server.http.metrics import Gauges
 from fleet_server.http.records import WarningAnswer
 from fleet_server.http.rollout_records import RolloutHealthAnswer
-from fleet_server.rollouts.in_words import instant
+from fleet_server.in_words import instant
 from fleet_server.rollouts.numbers import Queue, RolloutNumbers
 from fleet_server.rollouts.states import RolloutState
 

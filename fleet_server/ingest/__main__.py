@@ -7,7 +7,6 @@ Exit codes: 0 ended cleanly, 1 the database or a certificate cannot be used, 2 i
 
 import argparse
 import contextlib
-import gc
 import secrets
 import signal
 import ssl
@@ -17,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from edge_runtime.clock import SystemClock
+from edge_runtime.collector import collect_rarely
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 from fleet_server.ingest.chores import Chores
@@ -123,11 +123,7 @@ def _serve(settings: ServerSettings, number: int) -> int:
     chores = Chores(settings, store, session, intake, metrics=metrics, clock=clock, worker=number)
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda _number, _frame: worker.stop())
-    # Events make no cycles, but many objects: with the default thresholds the collector takes a fifth of the time.
-    # paho's matcher of topics leaves a cycle of six, 0.9 KB, for each message: a threshold of 100,000 let 16,000 of
-    # them pile up, which looked like a leak of 0.2 MiB a minute.
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 100)
+    collect_rarely()
     session.start()
     chores.start()
     try:

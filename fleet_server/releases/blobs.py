@@ -4,7 +4,6 @@ A file is whole only under its final name, where it was put by a rename after it
 """
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import os
@@ -12,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from edge_runtime.durable import sync_directory
+from edge_runtime.durable import NO_ROOM, sync_directory
 from fleet_server.releases.problems import ReleaseRefused
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -139,6 +138,6 @@ def _disk_problems() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = error.errno in NO_ROOM
         reason = "the disk is full" if full else (error.strerror or "the disk failed")
         raise ReleaseRefused("no_space", f"files of releases cannot be kept now: {reason}", 507) from None

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from fleet_server.rollouts.accepting import accepted
 from fleet_server.rollouts.loaded import Loaded
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode
-from fleet_server.rollouts.states import RolloutState
+from fleet_server.rollouts.states import Purpose, RolloutState
 from fleet_server.storage.writing import run
 
 
@@ -28,20 +28,6 @@ class Approvals(str, Enum):
     SEPARATE = "separate"
     DISTINCT = "distinct"
     SINGLE = "single"
-
-
-class Purpose(str, Enum):
-    """What an approval is for.
-
-    Attributes:
-        CONTINUE: going on; bad devices until then are excused, and open stages have to pass by themselves.
-        ACCEPT: the same, and open stages may be let pass as they are.
-    """
-
-    START = "start"
-    CONTINUE = "continue"
-    ACCEPT = "accept"
-    ROLLBACK = "rollback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +100,8 @@ def require_other(
             RolloutProblemCode.NEEDS_ANOTHER_PERSON,
             f"{by} made {rollout.id}: another person has to approve it",
         )
-    started = [row.by for row in run(connection, _GIVEN, rollout.number, 0) if row.purpose == "start"]
+    given = run(connection, _GIVEN, rollout.number, 0)
+    started = [row.by for row in given if Purpose(row.purpose) is Purpose.START]
     if approvals is Approvals.DISTINCT and purpose in _GOES_ON and by in started:
         raise RolloutProblem(
             RolloutProblemCode.NEEDS_ANOTHER_PERSON,

@@ -15,10 +15,10 @@ from sqlalchemy.orm import Session
 
 from edge_runtime.protocol.release import BUCKETS
 from fleet_server.devices.states import RecordAct
+from fleet_server.in_words import many
 from fleet_server.releases.catalog import release_of_bundle
 from fleet_server.rollouts.asking import has_candidates, offer, send_back
 from fleet_server.rollouts.decision import Decision, Turn, decide
-from fleet_server.rollouts.in_words import many
 from fleet_server.rollouts.joining import join, joiners
 from fleet_server.rollouts.loaded import (
     INSTALL,

@@ -7,10 +7,10 @@ from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.release import ReleaseTerms
 from edge_runtime.protocol.release_values import value_problem
+from fleet_server.in_words import many
 from fleet_server.releases.catalog import PublishedRelease
 from fleet_server.releases.catalog import release as published
 from fleet_server.rollouts.decision import opens_at
-from fleet_server.rollouts.in_words import many
 from fleet_server.rollouts.membership import Place, place, selects, tally
 from fleet_server.rollouts.plan_records import RolloutPlan
 from fleet_server.rollouts.problems import RolloutProblem, RolloutProblemCode

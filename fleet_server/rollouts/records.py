@@ -1,14 +1,14 @@
 """What is shown of rollouts: exact records, for HTTP and the screen."""
 
 from enum import Enum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from edge_runtime.protocol.release import ReleaseName, Sha256
 from edge_runtime.protocol.update import LeftAs, SlotName, UpdateAction
 from fleet_server.rollouts.plan_records import Record, RolloutPlan
-from fleet_server.rollouts.states import Exclusion, MemberState, ReasonCode, RolloutState, StageState
+from fleet_server.rollouts.states import Exclusion, MemberState, Purpose, ReasonCode, RolloutState, StageState
 
 RolloutId = Annotated[str, Field(pattern=r"^r[1-9]\d{0,15}$")]
 
@@ -105,10 +105,6 @@ class StageView(Record):
     counts: dict[MemberState, int]
     verdict: StageVerdict | None
     waits_for: str = ""
-
-
-Purpose = Literal["start", "continue", "accept", "rollback"]
-"""What an approval is for; `accept` is going on with open stages let pass as they are."""
 
 
 class ApprovalView(Record):

@@ -11,7 +11,7 @@ from fleet_server.devices.states import RecordAct
 from fleet_server.director.issuing import Director
 from fleet_server.rollouts import approving, views
 from fleet_server.rollouts.accepting import accepted, excuse
-from fleet_server.rollouts.approving import Approvals, Purpose
+from fleet_server.rollouts.approving import Approvals
 from fleet_server.rollouts.creating import create
 from fleet_server.rollouts.decision import StageChange
 from fleet_server.rollouts.engine import Engine
@@ -26,7 +26,7 @@ from fleet_server.rollouts.records import (
     RolloutView,
     StepReport,
 )
-from fleet_server.rollouts.states import ReasonCode, RolloutState, StageState
+from fleet_server.rollouts.states import Purpose, ReasonCode, RolloutState, StageState
 from fleet_server.rollouts.turns import change_stage, turn
 from fleet_server.storage import Store
 from fleet_server.storage.writing import ROLLOUT_LOCK, take_turn

@@ -39,6 +39,20 @@ class RolloutState(str, Enum):
         return other in _WAYS[self]
 
 
+class Purpose(str, Enum):
+    """What an approval is for.
+
+    Attributes:
+        CONTINUE: going on; bad devices until then are excused, and open stages have to pass by themselves.
+        ACCEPT: the same, and open stages may be let pass as they are.
+    """
+
+    START = "start"
+    CONTINUE = "continue"
+    ACCEPT = "accept"
+    ROLLBACK = "rollback"
+
+
 _OVER = frozenset({RolloutState.COMPLETED, RolloutState.ROLLED_BACK, RolloutState.CANCELLED})
 _WAYS: dict[RolloutState, frozenset[RolloutState]] = {
     RolloutState.AWAITING_APPROVAL: frozenset({RolloutState.READY, RolloutState.CANCELLED}),

@@ -7,7 +7,7 @@ reached, were superseded, withdrawn or decommissioned, and bad ones that a perso
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fleet_server.rollouts.in_words import many, span
+from fleet_server.in_words import many, span
 from fleet_server.rollouts.plan_records import StageRules
 from fleet_server.rollouts.records import StageVerdict, Verdict
 from fleet_server.rollouts.states import APART, BAD, MemberState

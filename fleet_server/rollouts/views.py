@@ -2,16 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from edge_runtime.protocol.update import LeftAs, UpdateAction
+from fleet_server.in_words import span
 from fleet_server.rollouts import approving
 from fleet_server.rollouts.accepting import accepted
-from fleet_server.rollouts.approving import Purpose
 from fleet_server.rollouts.decision import opens_at
-from fleet_server.rollouts.in_words import span
 from fleet_server.rollouts.loaded import (
     INSTALL,
     ROLLBACK,
@@ -34,7 +33,7 @@ from fleet_server.rollouts.records import (
     StageView,
     Verdict,
 )
-from fleet_server.rollouts.states import MemberState, RolloutState, StageState
+from fleet_server.rollouts.states import MemberState, Purpose, RolloutState, StageState
 from fleet_server.rollouts.verdict import StageCounts, judge
 from fleet_server.storage.writing import run
 
@@ -49,11 +48,11 @@ def view(connection: Connection, rollout: Loaded, now_ms: int) -> RolloutView:
         sha256=rollout.sha256,
         started_ms=rollout.started_ms,
         ended_ms=rollout.ended_ms,
-        needs=None if waits is None else _purpose(waits.value),
+        needs=waits,
         going_on=_going_on(connection, rollout),
         approvals=tuple(
             ApprovalView(
-                purpose=_purpose(row.purpose), by=row.by, at_ms=row.at_ms, note=row.note, digest=row.digest
+                purpose=Purpose(row.purpose), by=row.by, at_ms=row.at_ms, note=row.note, digest=row.digest
             )
             for row in run(connection, _APPROVALS, rollout.number)
         ),
@@ -210,10 +209,6 @@ def require_device(connection: Connection, device: str) -> None:
     """
     if run(connection, "SELECT 1 FROM devices WHERE id = ?", device).first() is None:
         raise RolloutProblem(RolloutProblemCode.DEVICE_UNKNOWN, f"there is no device {device[:63]}")
-
-
-def _purpose(value: str) -> Literal["start", "continue", "accept", "rollback"]:
-    return Purpose(value).value
 
 
 _APPROVALS = 'SELECT purpose, "by", at_ms, note, digest FROM rollout_approvals WHERE rollout = ? ORDER BY id'

@@ -10,8 +10,8 @@ from itertools import chain
 
 from edge_runtime.protocol.release import BUCKETS, Fit, VersionBounds
 from edge_runtime.protocol.update import DeviceFacts, UpdateAction, UpdateCode
+from fleet_server.in_words import instant
 from fleet_server.rollouts.decision import RolloutFacts, opens_at
-from fleet_server.rollouts.in_words import instant
 from fleet_server.rollouts.member_records import MemberView, StepState, WayStep
 from fleet_server.rollouts.membership import Candidate, Place
 from fleet_server.rollouts.remedies import EXCLUSIONS, REMEDIES, remedy

@@ -22,13 +22,14 @@ ServerBroker = EmbeddedBroker | ExternalBroker
 def broker_of(settings: ServerSettings, authority: CertificateAuthority, clock: Clock) -> ServerBroker:
     """The broker that the settings name; nothing is started yet."""
     paths = settings.paths
+    server = CertificateFiles(paths.server_key, paths.server_certificate)
     if settings.broker.kind == "external":
-        files = ExternalFiles(revoked=paths.revocation_list, access=paths.root / "access.acl")
-        return ExternalBroker(files, authority, clock, reload=settings.broker.reload)
+        folder = paths.external if settings.broker.files is None else Path(settings.broker.files)
+        return ExternalBroker(ExternalFiles(folder), server, authority, clock, reload=settings.broker.reload)
     return EmbeddedBroker(
         EmbeddedSettings(
             directory=paths.broker,
-            server=CertificateFiles(paths.server_key, paths.server_certificate),
+            server=server,
             ingest=CertificateFiles(paths.ingest_key, paths.ingest_certificate),
             authority=paths.ca_certificate,
             host=settings.broker.host,

@@ -7,7 +7,6 @@ nothing would be better afterwards; `/readyz` and the alerts say that.
 
 import asyncio
 from collections.abc import MutableMapping
-from typing import NoReturn
 
 from edge_runtime.clock import NS_PER_S
 from edge_runtime.guard.notify import ServiceManager
@@ -23,8 +22,8 @@ def service_manager(environment: MutableMapping[str, str]) -> ServiceManager:
     return manager
 
 
-async def keep_fed(manager: ServiceManager) -> NoReturn:
-    """Feed it twice in the time that it waits; without a watch, nothing."""
-    while True:
-        await asyncio.sleep(3600.0 if manager.period_ns is None else manager.period_ns / NS_PER_S)
+async def keep_fed(manager: ServiceManager) -> None:
+    """Feed it twice in the time that it waits, for ever; returns where it does not watch."""
+    while manager.period_ns is not None:
+        await asyncio.sleep(manager.period_ns / NS_PER_S)
         await asyncio.to_thread(manager.feed)

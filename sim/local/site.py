@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,31 +23,14 @@ from fleet_server.storage.event_tables import EventRow
 from sim.network import Network
 from sim.process import RoadError, bound
 from sim.road import Server, ask, command
+from sim.scenario.policy import SITE_POLICY
 from sim.scenario.records import DeviceSpec, World
 from sim.scene.camera import VirtualCamera
 
 MODEL = Path(__file__).parents[2] / "models" / "centerface"
 DEVICE = "sim-1"
-MOST_FPS = 2.0
-"""A busy machine with two cores has to keep up with it: what is measured is not speed."""
-
-_POLICY = {
-    "version": 1,
-    "name": "site",
-    "recipients": {
-        "fleet": {"place": "organisation", "accepts": ["public", "internal"], "purposes": ["operations"]}
-    },
-    "permits": [
-        {
-            "name": "all",
-            "when": {},
-            "to": ["fleet"],
-            "purpose": "operations",
-            "evidence": "none",
-            "budget": {"events_per_hour": 100_000},
-        }
-    ],
-}
+BROKER_S = 60.0
+"""A broker that was killed is there again within this time, also on a busy machine."""
 
 
 class Site:
@@ -80,7 +64,7 @@ class Site:
         """
         if not (MODEL / "centerface.onnx").exists():
             raise RoadError(f"{MODEL}: its weights are not there; `make assets` fetches them")
-        self.camera = VirtualCamera(self._world, min(MOST_FPS, self._spec.camera_fps or MOST_FPS))
+        self.camera = VirtualCamera(self._world, self._spec.camera_fps)
         stack.callback(self.camera.close)
         stack.callback(self.server.stop)
         self.server.start()
@@ -165,27 +149,56 @@ class Site:
         return log.read_text(encoding="utf-8", errors="replace")[-800:] if log.exists() else ""
 
     def kill_guard(self) -> None:
-        """SIGKILL; the others end with it."""
-        assert self._process is not None
+        """SIGKILL; the others end with it.
+
+        Raises:
+            RoadError: it does not run.
+        """
+        if self._process is None or self._process.poll() is not None:
+            raise RoadError(f"the guard does not run: {self.last_words()}")
         self._process.kill()
         self._process.wait()
         self._process = None
 
     def signal_worker(self, name: str, number: signal.Signals) -> None:
-        """To one of the device's processes."""
-        row = next(row for row in (self.status() or {}).get("workers", ()) if row["name"] == name)
-        os.kill(row["pid"], number)
+        """To one of the device's processes.
+
+        Raises:
+            RoadError: it does not run, or the guard does not answer.
+        """
+        rows = (self.status() or {}).get("workers", ())
+        pid = next((row["pid"] for row in rows if row["name"] == name), None)
+        if pid is None:
+            raise RoadError(f"{name} does not run, or the guard does not answer: {self.last_words()}")
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            raise RoadError(f"{name} had just ended by itself: {self.last_words()}") from None
 
     def kill_broker(self) -> None:
-        """SIGKILL; the server starts it again."""
+        """SIGKILL; the server starts it again. Waits for one that is just being started.
+
+        Raises:
+            RoadError: none was there.
+        """
+        until, pause = self.seconds() + BROKER_S, threading.Event()
+        while not self._kill_brokers():
+            if self.seconds() > until:
+                raise RoadError("no broker was there to be killed: the server did not start it again")
+            pause.wait(0.05)
+
+    def _kill_brokers(self) -> int:
+        killed = 0
         for process in psutil.Process(self.server.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if any("nats-server" in word for word in process.cmdline()):
                     process.kill()
+                    killed += 1
+        return killed
 
     def give_policy(self) -> None:
         """Put the policy's file there."""
-        self.policy.write_text(yaml.safe_dump(_POLICY), encoding="utf-8")
+        self.policy.write_text(yaml.safe_dump(SITE_POLICY), encoding="utf-8")
 
     def order(self, unit: str, kind: str, seconds: float, amount: float | None) -> int:
         """Inject a fault, as a person at the device does; when it began, CLOCK_MONOTONIC.
@@ -195,8 +208,11 @@ class Site:
         """
         words = ["fault", "inject", str(self._config), unit, kind, "--for", str(seconds), "--by", "scenario"]
         said = ask("edge-runtime", *words, *([] if amount is None else ["--amount", str(amount)]))
-        key = said.split()[0]
-        return next(one.begins_ns for one in read_orders(orders_file(self.state)) if one.id == key)
+        key = said.partition(" ")[0]
+        begins = [one.begins_ns for one in read_orders(orders_file(self.state)) if one.id == key]
+        if not begins:
+            raise RoadError(f"the order is not among those of the device: {said.strip()}")
+        return begins[0]
 
     def put(self, submissions: list[Submission]) -> set[bytes]:
         """Hand events to the outbox; the keys that it answered for."""

@@ -70,13 +70,13 @@ def _section(run: Run) -> str:
         for finding in run.findings
     )
     trace = run.trace or Trace()
-    told = "".join(f"<tr><td>{at:.2f} s</td><td>{escape(text)}</td></tr>" for at, text in trace.told[:60])
+    log = "".join(f"<tr><td>{at:.2f} s</td><td>{escape(text)}</td></tr>" for at, text in trace.log[:60])
     broke = f"<p class='not'>{escape(run.broke)}</p>" if run.broke else ""
     return (
         f"<h2 id='{_anchor(run)}'>{escape(run.scenario.title)} ({run.rig})</h2>"
         f"<p>{escape(run.scenario.about)}</p>{broke}"
         f"<table><tr><th>expected</th><th>limits</th><th>measured</th></tr>{rows}</table>"
-        f"{_states(run, trace)}{_curves(trace)}<table>{told}</table>"
+        f"{_states(run, trace)}{_curves(trace)}<table>{log}</table>"
     )
 
 

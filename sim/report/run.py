@@ -89,5 +89,4 @@ def _run(run: Run) -> dict[str, Any]:
             for one in trace.windows
         ],
         "counts": dict(sorted(trace.counts.items())),
-        "facts": trace.facts,
     }

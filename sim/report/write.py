@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from edge_runtime.errors import EdgeRuntimeError
 from sim.report.junit import junit
 from sim.report.page import page
 from sim.report.run import Run, as_json
@@ -12,8 +13,15 @@ JUNIT, JSON, PAGE = "junit.xml", "report.json", "report.html"
 
 
 def write_reports(folder: Path, runs: Sequence[Run]) -> None:
-    """JUnit, JSON and the page."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / JUNIT).write_text(junit(runs), encoding="utf-8")
-    (folder / JSON).write_text(json.dumps(as_json(runs), indent=2) + "\n", encoding="utf-8")
-    (folder / PAGE).write_text(page(runs), encoding="utf-8")
+    """JUnit, JSON and the page.
+
+    Raises:
+        EdgeRuntimeError: the folder cannot be written to.
+    """
+    texts = {JUNIT: junit(runs), JSON: json.dumps(as_json(runs), indent=2) + "\n", PAGE: page(runs)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EdgeRuntimeError(f"{folder}: the reports cannot be written: {error.strerror}") from None

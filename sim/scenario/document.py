@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from edge_runtime.errors import ConfigError
-from sim.scenario.faults import fault_problem
+from sim.scenario.faults import disturbs, fault_problem
 from sim.scenario.measures import measure_problem
 from sim.scenario.records import Scenario
 
@@ -21,6 +21,12 @@ else:
 FOLDER = Path(__file__).parents[1] / "scenarios"
 _HEADER = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_.]+)\s*\]\]?")
 _KEY = re.compile(r"\s*([A-Za-z0-9_]+)\s*=")
+
+LOCAL_FPS = 2.0
+"""The most that rig `local` plays: two busy cores have to keep up with it, and speed is not what it measures."""
+
+_OF_SIM = ("body", "battery", "battery_lasts", "pose", "heat", "air", "warms")
+"""What only a simulated device has."""
 
 Location = tuple[str | int, ...]
 
@@ -64,9 +70,29 @@ def _contradictions(scenario: Scenario, path: Path) -> Iterator[tuple[Location, 
     """What one field alone cannot say."""
     if scenario.name != path.stem:
         yield ("name",), f"is {scenario.name}, and the file is called {path.stem}"
-    names = [fault.name for fault in scenario.fault]
+    yield from _fault_problems(scenario)
+    names = {fault.name for fault in scenario.fault}
+    for index, expectation in enumerate(scenario.expect):
+        if expectation.after is not None and expectation.after not in names:
+            yield ("expect", index, "after"), f"there is no fault named {expectation.after}"
+        problem = measure_problem(expectation, scenario.rigs)
+        if problem:
+            yield ("expect", index, "measure"), problem
+    yield from _rig_problems(scenario)
+    expected = {one.measure for one in scenario.expect if "sim" in (one.rigs or scenario.rigs)}
+    for protection, measures in scenario.protections.items():
+        for measure in measures:
+            if measure not in expected:
+                yield (
+                    ("protections", protection),
+                    f"{measure} is not expected in rig sim, and cannot fail there",
+                )
+
+
+def _fault_problems(scenario: Scenario) -> Iterator[tuple[Location, str]]:
     for index, fault in enumerate(scenario.fault):
-        if fault.name in names[:index]:
+        before = scenario.fault[:index]
+        if any(fault.name == other.name for other in before):
             yield ("fault", index, "name"), f"{fault.name} is the name of two faults"
         if fault.at + (fault.lasts or 0) > scenario.duration:
             yield ("fault", index, "at"), "is not over when the scenario ends"
@@ -74,12 +100,25 @@ def _contradictions(scenario: Scenario, path: Path) -> Iterator[tuple[Location, 
             problem = fault_problem(fault, rig)
             if problem:
                 yield ("fault", index, "kind"), problem
-    for index, expectation in enumerate(scenario.expect):
-        if expectation.after is not None and expectation.after not in names:
-            yield ("expect", index, "after"), f"there is no fault named {expectation.after}"
-        problem = measure_problem(expectation)
-        if problem:
-            yield ("expect", index, "measure"), problem
+        for other in before:
+            if disturbs(other, fault, scenario.duration):
+                yield (
+                    ("fault", index, "at"),
+                    f"overlaps with {other.name}: the end of one would undo the other",
+                )
+
+
+def _rig_problems(scenario: Scenario) -> Iterator[tuple[Location, str]]:
+    """What a rig would not obey."""
+    device = scenario.device
+    if "local" in scenario.rigs:
+        for field in _OF_SIM:
+            if field in device.model_fields_set:
+                yield ("device", field), "rig local has no such device"
+        if not 0 < device.camera_fps <= LOCAL_FPS:
+            yield ("device", "camera_fps"), f"rig local takes more than 0 and at most {LOCAL_FPS:g}"
+    if "sim" not in scenario.rigs and "step" in scenario.model_fields_set:
+        yield ("step",), "rig local runs in real time, and has no steps"
 
 
 def _text(path: Path, lines: dict[Location, int], problems: Sequence[tuple[Location, str]]) -> str:

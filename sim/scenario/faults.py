@@ -34,19 +34,22 @@ WORLD: Mapping[tuple[str, str], WorldFault] = {
     ("air", "warms"): WorldFault("the air around it gets warm, as device.air says", (SIM,)),
     ("battery", "drains"): WorldFault("the battery drains, as device.battery_lasts says", (SIM,)),
     ("lens", "covered"): WorldFault("the lens is covered", (SIM, LOCAL)),
-    ("lens", "dirty"): WorldFault("{amount:g} of the lens is dirty", (SIM, LOCAL), 0.5),
     ("pose", "silent"): WorldFault("the adapter reports no pose and no map any more", (SIM,)),
     ("map", "silent"): WorldFault("the adapter reports the same map again and again", (SIM,)),
     ("link", "lost"): WorldFault("nothing gets through", (SIM, LOCAL)),
-    ("link", "frozen"): WorldFault("nothing gets through, and nobody is told", (LOCAL,)),
+    ("link", "frozen"): WorldFault("nothing gets through, and nobody is told", (SIM, LOCAL)),
     ("link", "flapping"): WorldFault("the connection breaks every {amount:g} s", (SIM, LOCAL), 5.0),
-    ("link", "slow"): WorldFault("{amount:g} bytes a second get through", (LOCAL,), 2000.0),
-    ("link", "late"): WorldFault("everything takes {amount:g} s longer", (LOCAL,), 1.0),
-    ("link", "portal"): WorldFault("something else answers in the server's place", (LOCAL,)),
+    ("link", "slow"): WorldFault("{amount:g} bytes a second get through", (SIM, LOCAL), 2000.0),
+    ("link", "late"): WorldFault("everything takes {amount:g} s longer", (SIM, LOCAL), 1.0),
+    ("link", "portal"): WorldFault("something else answers in the server's place", (SIM, LOCAL)),
     ("broker", "restarts"): WorldFault("the broker is killed every {amount:g} s", (SIM, LOCAL), 3.0),
+    ("disk", "fills"): WorldFault("the outbox's database gets no page more from its disk", (SIM,)),
+    ("neighbour", "noisy"): WorldFault(
+        "another program takes the processor: an inference takes {amount:g} times as long", (SIM,), 30.0
+    ),
     ("clock", "steps"): WorldFault("the wall clock steps by {amount:g} s", (SIM,), 3600.0, lasts=False),
     ("worker", "hung"): WorldFault("perception hangs", (SIM, LOCAL), lasts=False),
-    ("worker", "killed"): WorldFault("perception is killed", (LOCAL,), lasts=False),
+    ("worker", "killed"): WorldFault("perception is killed", (SIM, LOCAL), lasts=False),
     ("guard", "stopped"): WorldFault("the guard's process is stopped", (SIM,)),
     ("guard", "killed"): WorldFault("the guard's process is killed", (SIM, LOCAL), lasts=False),
     ("policy", "missing"): WorldFault("the policy's file is taken away", (SIM, LOCAL)),
@@ -56,6 +59,23 @@ AGAIN = (("link", "flapping"), ("broker", "restarts"))
 """Faults that come again and again, with the amount as their period."""
 
 LEAST_PERIOD_S = 0.1
+
+
+_ROAD = ("link", "broker")
+
+
+def disturbs(one: Fault, other: Fault, duration: float) -> bool:
+    """Whether two faults work on the same thing at the same time: the end of one would undo the other."""
+    same = (one.unit, one.kind) == (other.unit, other.kind) or (one.unit in _ROAD and other.unit in _ROAD)
+    ends = [duration if fault.lasts is None else fault.at + fault.lasts for fault in (one, other)]
+    if not all(_lasts(fault) for fault in (one, other)):
+        return False
+    return same and one.at < ends[1] and other.at < ends[0]
+
+
+def _lasts(fault: Fault) -> bool:
+    found = WORLD.get((fault.unit, fault.kind))
+    return found is None or found.lasts
 
 
 def fault_problem(fault: Fault, rig: str) -> str:

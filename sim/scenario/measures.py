@@ -1,15 +1,18 @@
 """What can be measured of a run: one function for each, from the trace alone, so that every rig means the same.
 
-What never happened has no time: a measure says None, and an expectation about it fails.
+What never happened, or was so already before the fault, has no time: a measure says None, and an expectation about
+it fails. So does one that a rig did not count.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sim.scenario.records import Expectation
+from sim.scenario.records import Expectation, Rig
 from sim.scenario.trace import Trace
 
-PERMITTING = ("NOMINAL", "DEGRADED")
+BOTH: tuple[Rig, ...] = ("sim", "local")
+SIM: tuple[Rig, ...] = ("sim",)
+LOCAL: tuple[Rig, ...] = ("local",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +24,37 @@ class Measure:
         text: what it is.
         needs: fields of the expectation that it cannot do without.
         of: takes it.
+        rigs: that measure it.
     """
 
     unit: str
     text: str
     needs: tuple[str, ...]
     of: Callable[[Trace, Expectation], float | None]
+    rigs: tuple[Rig, ...] = BOTH
+
+
+MOVING_S = 0.5
+"""A body moves at a fault where a command passed within this time before it; its planner speaks every 50 ms."""
 
 
 def _reaction(trace: Trace, expected: Expectation) -> float | None:
     begins = trace.window(expected.after or "").begins
-    state = None
-    for change in trace.changes:
-        if change.at <= begins:
-            state = change.state
-        elif change.state in expected.states:
-            return change.at - begins
-    return 0.0 if state in expected.states else None
+    before = [change.state for change in trace.changes if change.at <= begins]
+    if not before or before[-1] in expected.states:
+        return None  # nobody can say that the fault did it
+    after = (change.at for change in trace.changes if change.at > begins and change.state in expected.states)
+    return next((at - begins for at in after), None)
 
 
 def _recovery(trace: Trace, expected: Expectation) -> float | None:
-    ends = trace.window(expected.after or "").ends
+    window = trace.window(expected.after or "")
+    ends = window.ends
     state = next((change.state for change in reversed(trace.changes) if change.at <= ends), None)
     if state in expected.states:
-        return 0.0
+        before = [change.state for change in trace.changes if change.at <= window.begins][-1:]
+        during = [change.state for change in trace.changes if window.begins < change.at <= ends]
+        return 0.0 if set(before + during) - set(expected.states) else None  # it never left them
     return next(
         (
             change.at - ends
@@ -56,25 +66,29 @@ def _recovery(trace: Trace, expected: Expectation) -> float | None:
 
 
 def _moving(trace: Trace, expected: Expectation) -> float | None:
-    """How long after the fault the last command passed, until its end."""
+    """How long after the fault the last command passed, until its end; None where none passed just before it."""
     window = trace.window(expected.after or "")
     series = trace.series.get("commands")
     if series is None:
         return None
-    last = 0.0
-    for (at, value), (_, before) in zip(series.points[1:], series.points, strict=False):
-        if window.begins < at <= window.ends and value > before:
-            last = at - window.begins
-    return last
+    pairs = zip(series.points[1:], series.points, strict=False)
+    passed = [at for (at, value), (_, before) in pairs if value > before]
+    if not any(window.begins - MOVING_S <= at <= window.begins for at in passed):
+        return None
+    return max((at - window.begins for at in passed if window.begins < at <= window.ends), default=0.0)
+
+
+def _tripped(trace: Trace, expected: Expectation) -> list[float]:
+    return trace.tripped.get(expected.condition.value, []) if expected.condition else []
 
 
 def _trips(trace: Trace, expected: Expectation) -> float | None:
-    return float(len(trace.tripped.get(expected.condition or "", ())))
+    return float(len(_tripped(trace, expected)))
 
 
 def _condition(trace: Trace, expected: Expectation) -> float | None:
     begins = trace.window(expected.after or "").begins
-    return next((at - begins for at in trace.tripped.get(expected.condition or "", ()) if at >= begins), None)
+    return next((at - begins for at in _tripped(trace, expected) if at >= begins), None)
 
 
 def _in_states(trace: Trace, expected: Expectation) -> float | None:
@@ -85,12 +99,8 @@ def _in_states(trace: Trace, expected: Expectation) -> float | None:
     return total
 
 
-def _changes(trace: Trace, _: Expectation) -> float | None:
-    return float(max(0, len(trace.changes) - 1))
-
-
 def _count(name: str) -> Callable[[Trace, Expectation], float | None]:
-    return lambda trace, _: float(trace.counts[name])
+    return lambda trace, _: float(trace.counts[name]) if name in trace.counts else None
 
 
 def _value(name: str) -> Callable[[Trace, Expectation], float | None]:
@@ -114,43 +124,71 @@ def _least(name: str) -> Callable[[Trace, Expectation], float | None]:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "reaction": Measure("s", "from a fault to one of the states", ("after", "states"), _reaction),
-    "recovery": Measure("s", "from the end of a fault to one of the states", ("after", "states"), _recovery),
-    "moving": Measure("s", "after a fault, until the last command passed", ("after",), _moving),
+    "reaction": Measure(
+        "s",
+        "from a fault to one of the states; never, where it was in one already",
+        ("after", "states"),
+        _reaction,
+    ),
+    "recovery": Measure(
+        "s",
+        "from the end of a fault back to one of the states; never, where it never left them",
+        ("after", "states"),
+        _recovery,
+    ),
+    "moving": Measure(
+        "s",
+        "after a fault, until the last command passed; never, where none passed before",
+        ("after",),
+        _moving,
+        SIM,
+    ),
     "condition": Measure("s", "from a fault until a condition held", ("after", "condition"), _condition),
     "trips": Measure("times", "how often a condition began to hold", ("condition",), _trips),
     "in_states": Measure("s", "time in the states", ("states",), _in_states),
-    "changes": Measure("times", "changes of the guard's state", (), _changes),
-    "accepted": Measure("events", "accepted by the outbox", (), _count("accepted")),
-    "delivered": Measure("events", "that the server has", (), _count("delivered")),
+    "accepted": Measure("events", "of the steady load, accepted by the outbox", (), _count("accepted")),
+    "delivered": Measure("events", "of the accepted load, that the server has", (), _count("delivered")),
     "lost": Measure(
-        "events", "accepted, and neither queued, delivered nor given up by count", (), _count("lost")
+        "events", "of the accepted load, neither queued, delivered nor given up by count", (), _count("lost")
     ),
-    "duplicates": Measure("events", "that the server has twice", (), _count("duplicates")),
-    "expired": Measure("events", "given up for their age", (), _count("expired")),
-    "left": Measure("events", "that left without a policy's permission", (), _count("left")),
-    "held": Measure("events", "held back for a person", (), _count("held")),
+    "duplicates": Measure(
+        "events", "of whatever origin, that the server has twice", (), _count("duplicates")
+    ),
+    "expired": Measure("events", "of whatever origin, given up for their age", (), _count("expired")),
+    "refused": Measure("events", "that the outbox did not accept, and said so", (), _count("refused"), SIM),
+    "left": Measure("events", "that left without a policy's permission", (), _count("left"), SIM),
+    "held": Measure(
+        "events", "held back for a person; the load of rig local does not pass the gate", (), _count("held")
+    ),
     "false_absences": Measure(
-        "events", "said that nobody was there while nobody could see", (), _count("false_absences")
+        "events",
+        "said that nobody was there while the world had somebody in view",
+        (),
+        _count("false_absences"),
+        SIM,
     ),
-    "missed_absences": Measure(
-        "events", "absences of the world that were seen and not told", (), _count("missed_absences")
+    "injections": Measure(
+        "events", "of injected faults, that the server has", (), _count("injections"), LOCAL
     ),
-    "injections": Measure("events", "of injected faults, that the server has", (), _count("injections")),
     "restarts": Measure("times", "processes that were started again", (), _count("restarts")),
-    "late_frames": Measure("share", "frames older than their deadline", (), _value("late_frames")),
-    "frames": Measure("frames", "that were looked at", (), _count("frames")),
-    "hottest": Measure("C", "of the die", (), _peak("die")),
-    "throttled": Measure("s", "the hardware was below its full clock", (), _value("throttled")),
+    "breaks": Measure("times", "open connections to the server that broke", (), _count("breaks")),
+    "late_frames": Measure("share", "frames older than their deadline", (), _value("late_frames"), SIM),
+    "frames": Measure("frames", "that were looked at", (), _count("frames"), SIM),
+    "hottest": Measure("C", "of the die", (), _peak("die"), SIM),
+    "throttled": Measure("s", "the hardware was below its full clock", (), _value("throttled"), SIM),
     "queue_peak": Measure("events", "waiting at most", (), _peak("queue")),
-    "charge": Measure("share", "least charge while motion was permitted", (), _least("charge_moving")),
-    "stop": Measure("m", "way of the body after a fault, until it stood", (), _value("stop")),
-    "range_left": Measure("m", "free range left where it stood", (), _value("range_left")),
+    "charge": Measure("share", "least charge while motion was permitted", (), _least("charge_moving"), SIM),
+    "stop": Measure("m", "way of a body that moved, from a fault until it stood", (), _value("stop"), SIM),
 }
 
 
-def measure_problem(expected: Expectation) -> str:
-    """Why this cannot be measured; empty where it can."""
+def measure_problem(expected: Expectation, rigs: Sequence[Rig]) -> str:
+    """Why this cannot be measured; empty where it can.
+
+    Args:
+        expected: with the rigs that it is for, or none.
+        rigs: of its scenario.
+    """
     measure = MEASURES.get(expected.measure)
     if measure is None:
         return f"there is no measure {expected.measure}; measures are {', '.join(sorted(MEASURES))}"
@@ -159,6 +197,12 @@ def measure_problem(expected: Expectation) -> str:
         return f"{expected.measure} needs {' and '.join(missing)}"
     if expected.unit != measure.unit:
         return f"{expected.measure} is measured in {measure.unit}, not in {expected.unit}"
+    strange = [rig for rig in expected.rigs if rig not in rigs]
+    if strange:
+        return f"is expected in rig {strange[0]}, and the scenario is for {', '.join(rigs)}"
+    unable = [rig for rig in expected.rigs or rigs if rig not in measure.rigs]
+    if unable:
+        return f"{expected.measure} is not measured in rig {unable[0]}; say rigs = {list(measure.rigs)}"
     return ""
 
 
@@ -181,7 +225,7 @@ class Finding:
         """What was expected and measured, in one line."""
         one = self.expected
         words = [one.measure.replace("_", " ")]
-        words += [f"of {one.condition}"] if one.condition else []
+        words += [f"of {one.condition.value}"] if one.condition else []
         words += [" or ".join(one.states)] if one.states else []
         words += [f"after {one.after}"] if one.after else []
         return f"{' '.join(words)}: {self.measured_text} ({limits_text(one)})"

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from edge_runtime.guard.conditions import Condition
+
 Rig = Literal["sim", "local"]
 Seconds = Annotated[float, Field(ge=0, le=100 * 86400, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=100 * 86400, allow_inf_nan=False)]
@@ -24,8 +26,20 @@ Protection = Literal[
     "lease",
     "guard",
     "worker_watch",
+    "service_manager",
+    "server_identity",
 ]
-"""What can be taken away, to see that a scenario notices: see `sim.scenario.protections`."""
+"""What rig `sim` can do without, to see that a scenario notices.
+
+    camera_watch: the conditions of cameras. content_check: pictures are looked at for being dark or frozen.
+    health_watch: the conditions of the monitor. governor: the thermal governor.
+    outbox: events wait in it; without it they are sent at once, or never. receipts: an event is settled by the
+    server's receipt; without them, by being sent. unique_keys: the server accepts a key once.
+    boot_clock: ages are measured by a clock that nobody sets. policy_gate: the policy's decision is obeyed.
+    lease: the permission to move ends by itself. guard: commands pass the motion gate.
+    worker_watch: the guard watches its processes. service_manager: a guard that ended is started again.
+    server_identity: the uplink speaks to its fleet's server and to nobody else.
+"""
 
 State = Literal["INIT", "STANDBY", "NOMINAL", "DEGRADED", "STOPPED", "SAFE", "RECOVERY", "LOCKOUT"]
 
@@ -65,7 +79,7 @@ class DeviceSpec(Record):
 
     Attributes:
         body: a camera on a wall, or the example cart of deploy/bodies, which drives.
-        camera_fps: 0 for a device whose camera plays no part.
+        camera_fps: 0 for a device whose camera plays no part; rig `local` has a camera, and takes at most 2.
         battery: charge that it starts with; None for mains.
         battery_lasts: seconds from full to empty.
         pose: whether its adapter reports pose and map.
@@ -74,7 +88,6 @@ class DeviceSpec(Record):
         warms: how long the air takes.
         events_per_minute: of a steady load beside what the camera sees.
         event_ttl: seconds that such an event is worth anything.
-        queue_bytes: quota of its outbox.
     """
 
     body: Literal["camera", "cart"] = "camera"
@@ -87,7 +100,6 @@ class DeviceSpec(Record):
     warms: PositiveSeconds = 1200.0
     events_per_minute: Annotated[float, Field(ge=0, le=6000)] = 0.0
     event_ttl: PositiveSeconds = 30 * 86400.0
-    queue_bytes: Annotated[int, Field(ge=65_536, le=1 << 30)] = 64 << 20
 
 
 class Fault(Record):
@@ -119,13 +131,13 @@ class Expectation(Record):
         condition: of the guard's catalogue, for measures about one.
         at_least, at_most: limits, both included; at least one of them.
         unit: of the limits and of what is measured.
-        rigs: where it is expected; everywhere without it.
+        rigs: where it is expected; wherever the scenario runs without it.
     """
 
     measure: Name
     after: Name | None = None
     states: tuple[State, ...] = ()
-    condition: Name | None = None
+    condition: Condition | None = None
     at_least: Number | None = None
     at_most: Number | None = None
     unit: str
@@ -148,7 +160,7 @@ class Scenario(Record):
         rigs: where it can be run.
         duration: seconds from the moment in which the device works.
         step: seconds of simulated time at once, in rig `sim`; a long scenario without a moving body takes more.
-        protections: each of them, taken away, has to make this scenario fail in rig `sim`.
+        protections: for each of them, the measures of which an expectation has to fail in rig `sim` without it.
         world, device, fault, expect: see their records.
     """
 
@@ -158,7 +170,9 @@ class Scenario(Record):
     rigs: Annotated[tuple[Rig, ...], Field(min_length=1)]
     duration: PositiveSeconds
     step: Annotated[float, Field(ge=0.005, le=60)] = 0.01
-    protections: tuple[Protection, ...] = ()
+    protections: dict[Protection, Annotated[tuple[Name, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
     world: World = World()
     device: DeviceSpec = DeviceSpec()
     fault: Annotated[tuple[Fault, ...], Field(min_length=1)]

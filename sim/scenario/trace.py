@@ -46,20 +46,18 @@ class Trace:
         changes: of the guard's state, the first at 0.
         windows: of faults.
         tripped: by condition, the times at which it began to hold.
-        told: (seconds, sentence), for people.
-        counts: what a measure counts, by name.
-        values: what a measure asks for that is no count, by name; with its unit.
-        facts: about the machine, for the report.
+        log: (seconds, sentence), for people.
+        counts: whole numbers, by the name of their measure; what a rig does not count has no entry.
+        values: other numbers, by name, in the unit of the measure that asks for them.
     """
 
     series: dict[str, Series] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
     tripped: dict[str, list[float]] = field(default_factory=dict)
-    told: list[tuple[float, str]] = field(default_factory=list)
+    log: list[tuple[float, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     values: dict[str, float] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, unit: str, at: float, value: float) -> None:
         """A point of a curve; what does not change is left out between its ends."""

@@ -16,14 +16,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 import cv2
+from pydantic import ValidationError
 
 from edge_runtime.clock import NS_PER_S, SystemClock
+from edge_runtime.errors import ConfigError
 from edge_runtime.sources import Image
 from sim.scenario.records import World
 from sim.scene.render import Renderer
 from sim.scene.world import LABELS, Sight
 
 _QUALITY = 90
+MOST_FPS = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class VirtualCamera:
         port: on loopback; 0 chooses one.
 
     Attributes:
-        renderer: may be covered or made dirty while it runs.
+        renderer: may be covered while it runs.
         port: where it listens.
     """
 
@@ -143,6 +146,19 @@ def encoded(image: Image) -> bytes:
     return data.tobytes()
 
 
+def _world(chosen: dict[str, Any]) -> World:
+    """The world that a command line describes.
+
+    Raises:
+        ConfigError: there is none like it.
+    """
+    try:
+        return World(**chosen)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"--{first['loc'][0]}: {first['msg']}") from None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal or the end of standard input."""
     parser = argparse.ArgumentParser(
@@ -161,11 +177,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = vars(parser.parse_args(arguments))
     port, fps = chosen.pop("port"), chosen.pop("fps")
     try:
-        world = World(**chosen)
-    except ValueError as error:
-        sys.stderr.write(f"error: {str(error).splitlines()[2].strip()}\n")
+        if not 0.01 <= fps <= MOST_FPS:
+            raise ConfigError(f"--fps is 0.01 to {MOST_FPS:g}")
+        if not 0 <= port <= 65_535:
+            raise ConfigError("--port is 0, for any free one, to 65535")
+        camera = VirtualCamera(_world(chosen), fps, port)
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except OSError as error:
+        sys.stderr.write(f"error: port {port}: cannot be listened at: {error.strerror}\n")
         return 2
-    camera = VirtualCamera(world, fps, port)
     sys.stdout.write(f"ready {camera.url}\n")
     sys.stdout.flush()
     with contextlib.suppress(KeyboardInterrupt):

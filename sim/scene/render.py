@@ -25,13 +25,12 @@ class Renderer:
         world: what stands there, and how it is seen.
 
     Attributes:
-        dirt: share of the lens that is dirty; may be changed.
-        covered: the lens is covered.
+        covered: the lens is covered; may be changed.
     """
 
     def __init__(self, world: World) -> None:
         self._world, self._actors = world, actors(world)
-        self.dirt, self.covered = world.dirt, False
+        self.covered = False
         self._ground = _ground(world)
         rng = np.random.default_rng(world.seed + 1)
         self._spots = rng.uniform(0.0, 1.0, (60, 3))
@@ -94,10 +93,10 @@ class Renderer:
         return found
 
     def _lens(self, found: Floats) -> Floats:
-        if self.dirt <= 0:
+        if self._world.dirt <= 0:
             return found
         mask = np.zeros((HEIGHT, WIDTH), np.float32)
-        for x, y, size in self._spots[: round(len(self._spots) * self.dirt)]:
+        for x, y, size in self._spots[: round(len(self._spots) * self._world.dirt)]:
             centre = (int(x * WIDTH), int(y * HEIGHT))
             cv2.circle(mask, centre, int(8 + 26 * size), 1.0, -1)
         mask = np.asarray(cv2.GaussianBlur(mask, (0, 0), 5), np.float32)[..., None] * np.float32(0.8)

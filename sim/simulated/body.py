@@ -28,6 +28,7 @@ class Monitor:
         pose: whether the body has a pose and a map, and an adapter for them.
         speaks: the adapter reports.
         maps: it reports new maps.
+        map_ns: when the newest map was built.
         judged: what holds; None before the first look.
     """
 
@@ -38,13 +39,13 @@ class Monitor:
     pose: bool
     speaks: bool = True
     maps: bool = True
+    map_ns: int | None = None
     judged: Judgement | None = None
     _memory: Memory = field(default_factory=Memory)
     _sample: HostSample | None = None
     _measured_ns: int = 0
     _looked_ns: int = 0
     _pose: Pose | None = None
-    _map_ns: int | None = None
     _settings: MonitorConfig = field(init=False)
     _sampler: HostSampler = field(init=False)
 
@@ -66,7 +67,7 @@ class Monitor:
         if self.speaks and self.pose:
             self._pose = Pose(now_ns, 0.05)
             if self.maps:
-                self._map_ns = now_ns
+                self.map_ns = now_ns
         if self.judged is not None and now_ns - self._looked_ns < LOOK_NS:
             return
         self._looked_ns = now_ns
@@ -82,7 +83,7 @@ class Monitor:
             throttled=sample.throttled,
             batteries=sample.batteries,
             pose=self._pose,
-            map_built_ns=self._map_ns,
+            map_built_ns=self.map_ns,
             wall_offset_ns=wall_offset_ns(self.clock),
         )
         readings = self.faults.applied(now_ns, readings)

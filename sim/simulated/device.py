@@ -1,7 +1,7 @@
 """A whole simulated device: its parts, wired as the composition root wires the real ones, and one step of time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S
@@ -20,25 +20,26 @@ from sim.robot import Robot
 from sim.scenario.records import DeviceSpec, Protection
 from sim.scene.world import Sight
 from sim.simulated.body import Monitor
+from sim.simulated.camera_pipeline import CameraPipeline, Seen
 from sim.simulated.clock import SimClock
-from sim.simulated.driving import (
+from sim.simulated.machine import VirtualMachine
+from sim.simulated.motion import (
+    DEAD,
     HUNG,
-    Driving,
     Guarding,
+    Motion,
     cart_profile,
     gate_settings,
     still_profile,
 )
-from sim.simulated.eyes import Eyes, Seen
-from sim.simulated.machine import VirtualMachine
-from sim.simulated.post import Post, Protections
+from sim.simulated.uplink import Protections, Uplink
 from sim.thermal import STEP_S
 
-BEAT_NS, DEADLINE_NS = NS_PER_S // 10, NS_PER_S
-"""Perception beats so often, and promises the next beat within this time."""
+DEADLINE_NS = NS_PER_S
+"""Perception promises its next beat within this time."""
 
 RESPAWN_NS = NS_PER_S
-_NEAR_FULL = 0.9
+"""The guard starts perception again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,11 @@ class SimDevice:
 
     Attributes:
         clock: moves the device.
-        eyes, monitor, guarding, driving, post: its parts; None where it has none.
+        pipeline, monitor, guarding, motion, uplink: its parts; None where it has none.
         work: frames, where the box gets hot.
+        load: keys of the steady load that the outbox accepted.
+        restarts: of perception.
+        tripped: mask of what holds.
     """
 
     def __init__(self, folder: Path, spec: DeviceSpec, view: View, without: frozenset[Protection]) -> None:
@@ -80,19 +84,19 @@ class SimDevice:
             if moves
             else still_profile(battery=battery)
         )
-        self.guarding = Guarding(self.clock, profile, still=not moves)
-        self.eyes = self._eyes(view, moves=moves) if spec.camera_fps else None
-        self.driving = self._driving() if moves else None
-        self.post = Post(
+        self.guarding = Guarding(
+            self.clock, profile, still=not moves, restarts="service_manager" not in without
+        )
+        self.pipeline = self._pipeline(view, moves=moves) if spec.camera_fps else None
+        self.motion = self._motion() if moves else None
+        self.uplink = Uplink(
             folder,
             self.clock,
-            spec.queue_bytes,
-            Protections(
-                *(name not in without for name in ("outbox", "receipts", "unique_keys", "policy_gate"))
-            ),
+            Protections(**{one.name: one.name not in without for one in fields(Protections)}),
         )
         self._begun_ns = self.clock.now_ns
-        self.hung_ns: int | None = None
+        self.load: set[bytes] = set()
+        self._hung = self._dead = False
         self._beat_ns = self.clock.now_ns
         self._respawn_ns: int | None = None
         self.restarts = 0
@@ -106,10 +110,10 @@ class SimDevice:
 
     def close(self) -> None:
         """End what has threads."""
-        self.post.close()
+        self.uplink.close()
 
-    def _eyes(self, view: View, *, moves: bool) -> Eyes:
-        return Eyes(
+    def _pipeline(self, view: View, *, moves: bool) -> CameraPipeline:
+        return CameraPipeline(
             self.clock,
             self.injector,
             view.draw,
@@ -119,10 +123,10 @@ class SimDevice:
             content_check="content_check" not in self._without,
         )
 
-    def _driving(self) -> Driving:
+    def _motion(self) -> Motion:
         profile = self.guarding.profile
         robot = Robot(profile.stopping.a_brake_m_s2, profile.stopping.t_act_ms / 1000)
-        return Driving(
+        return Motion(
             self.clock,
             profile,
             gate_settings(),
@@ -138,24 +142,29 @@ class SimDevice:
         seen = self._see()
         self.monitor.step()
         self._guard()
-        if self.driving is not None:
-            self.driving.step(seconds)
-        self._post(seen, seconds)
+        if self.motion is not None:
+            self.motion.step(seconds)
+        self._send(seen, seconds)
         return seen
 
     def ready(self) -> bool:
         """Whether it works: NOMINAL, and a body that drives has its full speed."""
-        driving = self.driving
-        fast = driving is None or driving.robot.v_m_s >= driving.wish_m_s - 0.01
+        motion = self.motion
+        fast = motion is None or motion.robot.v_m_s >= motion.wish_m_s - 0.01
         return self.guarding.state is State.NOMINAL and fast
 
     def hang(self) -> None:
         """Perception finishes no work any more."""
-        self.hung_ns = self.clock.now_ns
+        self._hung = True
+
+    def kill_worker(self) -> None:
+        """Perception's process is killed."""
+        self._dead = True
 
     def kill_guard(self) -> None:
         """The guard's process is killed, and with it the others, but for the motion gate."""
         self.guarding.kill()
+        self.uplink.cut()
 
     def _warm(self, seconds: float) -> None:
         machine, (cool, warm) = self.machine, self.spec.air
@@ -182,45 +191,55 @@ class SimDevice:
 
     def _see(self) -> Seen:
         now_ns = self.clock.now_ns
+        if self.guarding.away:
+            self._respawn_ns, self._beat_ns = None, now_ns  # a guard begins with new workers
+            self._hung = self._dead = False
+            return Seen()
         if self._respawn_ns is not None and now_ns >= self._respawn_ns:
-            self._respawn_ns = self.hung_ns = None
-            self._beat_ns = now_ns
+            self._respawn_ns = None
+            self._hung = self._dead = False
             self.restarts += 1
-        if self.hung_ns is not None:
-            return Seen(blind=True)
+        if self._hung or self._dead:
+            return Seen()
         self._beat_ns = now_ns
-        return Seen() if self.eyes is None else self.eyes.step()
+        return Seen() if self.pipeline is None else self.pipeline.step()
 
     def _guard(self) -> None:
         tripped, unknown = 0, 0
-        if self.eyes is not None:
-            tripped |= self.eyes.watch.tripped if "camera_watch" not in self._without else 0
-            unknown |= 0 if self.eyes.watch.looked else BY_PERCEPTION
+        if self.pipeline is not None:
+            tripped |= self.pipeline.watch.tripped if "camera_watch" not in self._without else 0
+            unknown |= 0 if self.pipeline.watch.looked else BY_PERCEPTION
         judged = self.monitor.judged
         if judged is not None and "health_watch" not in self._without:
             tripped |= judged.tripped
             unknown |= self.monitor.looks_at & ~judged.evaluated
         hung = self.clock.now_ns - self._beat_ns > DEADLINE_NS
-        if hung and "worker_watch" not in self._without:
-            tripped |= HUNG
-        if not self.post.up:
+        if "worker_watch" not in self._without:
+            tripped |= HUNG if hung else 0
+            tripped |= DEAD if self._dead else 0
+            if self._dead and self._respawn_ns is None:
+                self._respawn_ns = self.clock.now_ns + RESPAWN_NS
+        if not self.uplink.up:
             tripped |= Condition.LINK_LOST.mask
-        if self.driving is not None:
-            tripped |= self.driving.tripped
+        if self.motion is not None:
+            tripped |= self.motion.tripped
         self.tripped = tripped
-        stands = self.driving is None or self.driving.robot.stands
+        stands = self.motion is None or self.motion.robot.stands
         suspects = ("perception",) if hung else ()
         outputs = self.guarding.turn(tripped, unknown, standstill=stands, suspects=suspects)
         if outputs is not None and outputs.kills and self._respawn_ns is None:
             self._respawn_ns = self.clock.now_ns + RESPAWN_NS
-        if self.driving is not None:
-            self.driving.renew(outputs, self.guarding.state)
+        if self.motion is not None:
+            self.motion.renew(outputs, self.guarding.state)
 
-    def _post(self, seen: Seen, seconds: float) -> None:
+    def _send(self, seen: Seen, seconds: float) -> None:
+        if self.guarding.away:
+            return
         self._due_events += self.spec.events_per_minute / 60 * seconds
         number, self._due_events = int(self._due_events), self._due_events % 1.0
-        self.post.submit(number + len(seen.events), self.spec.event_ttl)
-        self.post.step()
+        self.load |= self.uplink.submit(number, self.spec.event_ttl)
+        self.uplink.submit(len(seen.events), self.spec.event_ttl)
+        self.uplink.step()
 
 
 def _refuse(sentence: str) -> None:

@@ -13,7 +13,6 @@ bodies as long as ours (docs/decisions/0203).
 
 import argparse
 import contextlib
-import gc
 import os
 import sqlite3
 import statistics
@@ -30,6 +29,7 @@ import paho.mqtt.client as mqtt
 import psutil
 
 from edge_runtime.clock import SystemClock
+from edge_runtime.collector import collect_rarely
 from edge_runtime.protocol.delivery import Receipt
 from edge_runtime.protocol.ids import uuid7
 from fleet_server.ingest import Arrival, Committer, Limits, Now, Rules, inspect
@@ -223,9 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 100)  # as the process of ingest
+    collect_rarely()  # as the process of ingest
     rows = []
     rigs = [DeviceRig(name) for name in DEVICES]
     with tempfile.TemporaryDirectory(prefix="bench-ingest-") as made:

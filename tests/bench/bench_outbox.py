@@ -8,7 +8,6 @@ factor from minute to minute. Aims are those that the issue sets.
 
 import argparse
 import contextlib
-import gc
 import os
 import shutil
 import statistics
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, SystemClock
+from edge_runtime.collector import collect_rarely
 from edge_runtime.outbox import Outbox, OutboxSettings, Submission
 from edge_runtime.protocol.delivery import Receipt
 from edge_runtime.protocol.vocabulary import DecisionKind
@@ -215,9 +215,7 @@ def main() -> None:
     place = Path(
         tempfile.mkdtemp(prefix="outbox-bench-", dir=ROOT / "out" if (ROOT / "out").is_dir() else None)
     )
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 100)  # as the process of the outbox
+    collect_rarely()  # as the process of the outbox
     ratios: dict[str, list[float]] = {}
     base: list[float] = []
     try:

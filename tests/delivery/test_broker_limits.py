@@ -73,7 +73,7 @@ class Permissions:
             [str(Topic(device, channel)) for channel in Channel if channel.is_events],
         )
         is_nats = server.mosquitto is None
-        self._file = server.data / ("broker/nats.conf" if is_nats else "access.acl")
+        self._file = server.data / ("broker/nats.conf" if is_nats else "external/access.acl")
         self._log = server.data / "broker/nats.log" if server.mosquitto is None else server.mosquitto.log
         self._word = "Reloaded server configuration" if is_nats else "Reloading config"
         self._usual = self._file.read_text()

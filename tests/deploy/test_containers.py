@@ -1,16 +1,20 @@
 """Containers: what can be held against the rest of the tree without a container engine. None was ever started."""
 
+import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fleet_server.broker import ExternalFiles
 from fleet_server.broker.mosquitto import MosquittoFiles, mosquitto_config
 from fleet_server.cli.commands import COMMANDS
+from fleet_server.paths import ServerPaths
 from fleet_server.settings import ServerSettings
 from tests.conftest import REPOSITORY
 
@@ -20,6 +24,10 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 MADE_BY_PEOPLE = {"fleet.env", "fleet.token", "ca.pem", "database-password"}
 CONTAINERFILE = (FOLDER / "Containerfile.server").read_text()
 INSTRUCTIONS = re.findall(r"^([A-Z]+) (.*)$", CONTAINERFILE.replace("\\\n", " "), re.MULTILINE)
+
+ENVIRONMENT = dict(
+    word.split("=", 1) for name, rest in INSTRUCTIONS if name == "ENV" for word in rest.split()
+)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -109,16 +117,16 @@ def test_every_file_of_rules_is_mounted() -> None:
 
 
 def test_mosquitto_is_configured_as_the_server_would() -> None:
-    files = Path("/fleet")
+    written = ExternalFiles(Path("/fleet"))
     wanted = mosquitto_config(
         MosquittoFiles(
             host="0.0.0.0",
             port=8883,
-            certificate=files / "tls/server.pem",
-            key=files / "tls/server.key",
-            authority=files / "authority/ca.pem",
-            revoked=files / "revoked.crl",
-            access=files / "access.acl",
+            certificate=written.certificate,
+            key=written.key,
+            authority=written.authority,
+            revoked=written.revoked,
+            access=written.access,
             store=Path("/mosquitto/data"),
         )
     )
@@ -126,22 +134,56 @@ def test_mosquitto_is_configured_as_the_server_would() -> None:
     assert SERVICES["broker"]["user"] == SERVICES["server"]["user"], (
         "its files are readable by that user alone"
     )
+    waited = re.search(r'^files="(.*)"$', (FOLDER / "broker.sh").read_text(), re.MULTILINE)
+    assert waited is not None
+    assert set(waited[1].split()) == {
+        str(path)
+        for path in (written.authority, written.certificate, written.key, written.access, written.revoked)
+    }
 
 
+def test_the_broker_is_given_its_own_files_and_no_key_of_the_authority() -> None:
+    mounts = {name: dict(_mounts(service)) for name, service in SERVICES.items()}
+    (shared,) = {source for source in mounts["broker"] if not source.startswith(".")}
+    assert [name for name in SERVICES if shared in mounts[name]] == ["server", "broker"]
+    written = ENVIRONMENT["FLEET_BROKER_FILES"]
+    assert mounts["server"][shared] == written, "the server writes there what the broker reads"
+    data = Path(ENVIRONMENT["FLEET_DATA"])
+    assert not Path(written).is_relative_to(data.parent)
+
+
+def test_the_data_directory_lies_in_its_volume() -> None:
+    """`fleet init` and a restore make it beside its place, and the rest of the container is read-only."""
+    data = Path(ENVIRONMENT["FLEET_DATA"])
+    for name in ("server", "backup"):
+        assert str(data.parent) in dict(_mounts(SERVICES[name])).values()
+    volumes = json.loads(dict(INSTRUCTIONS)["VOLUME"])
+    made = next(rest for name, rest in INSTRUCTIONS if name == "RUN" and "useradd" in rest)
+    for volume in volumes:
+        assert volume in dict(_mounts(SERVICES["server"])).values()
+        assert f" {volume}" in made, "a new volume takes the owner of what the image has there"
+    assert f"cafile='{ServerPaths(data).ca_certificate}'" in CONTAINERFILE
+
+
+def _mounts(service: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for volume in service["volumes"]:
+        source, target = volume.split(":")[:2]
+        yield source, target
+
+
+@pytest.mark.program("docker-compose")
 def test_compose_reads_the_file(tmp_path: Path) -> None:
-    """By its own program where the machine has it: it needs no engine for this."""
-    program = shutil.which("docker-compose")
-    if program is not None:
-        shutil.copytree(REPOSITORY / "deploy", tmp_path / "deploy")
-        folder = tmp_path / "deploy/containers"
-        for name in MADE_BY_PEOPLE:
-            (folder / name).touch()
-        command = [program, "--file", "compose.yaml", "config", "--quiet"]
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "FLEET_HOST": "fleet.example"}
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=110, check=False
-        )
-        assert done.returncode == 0, done.stderr
+    """It needs no engine for this."""
+    shutil.copytree(REPOSITORY / "deploy", tmp_path / "deploy")
+    folder = tmp_path / "deploy/containers"
+    for name in MADE_BY_PEOPLE:
+        (folder / name).touch()
+    command = ["docker-compose", "--file", "compose.yaml", "config", "--quiet"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "FLEET_HOST": "fleet.example"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_scripts_are_posix() -> None:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -50,7 +51,9 @@ def _digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def install(*arguments: object, **variables: str) -> "subprocess.CompletedProcess[str]":
+def install(
+    *arguments: object, script: Path = SCRIPT, **variables: str
+) -> "subprocess.CompletedProcess[str]":
     """Run the script; pip finds everything but the wheel where these tests have it."""
     given = {
         "PIP_NO_INDEX": "1",
@@ -61,7 +64,7 @@ def install(*arguments: object, **variables: str) -> "subprocess.CompletedProces
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLEET_", "PIP_"))}
     return subprocess.run(
-        ["sh", str(SCRIPT), *map(str, arguments)],
+        ["sh", str(script), *map(str, arguments)],
         env=kept | given | variables,
         capture_output=True,
         text=True,
@@ -129,7 +132,7 @@ def links(root: Path) -> tuple[str, ...]:
 
 
 def test_versions_change_by_a_link_over_a_backup_and_back(tmp_path: Path) -> None:
-    root, data = tmp_path / "root", tmp_path / "root/var/lib/fleet-server"
+    root, data = tmp_path / "root", tmp_path / "root/var/lib/fleet-server/data"
     sources = []
     for version in ("0.1.0", "0.2.0", "0.3.0"):
         sources.append(tmp_path / f"edge_fleet_runtime-{version}-py3-none-any.whl")
@@ -148,15 +151,85 @@ def test_versions_change_by_a_link_over_a_backup_and_back(tmp_path: Path) -> Non
         assert links(root) == expected
     assert "is installed" in install("server", sources[1], "--dest", root).stderr
     made(root, sources[2])
+    unit = root / "usr/lib/systemd/system/fleet-server.service"
+    unit.write_text("of the version before")
     (data / "fleet.db").write_bytes(b"no database")
     done = install("server", sources[2], "--dest", root)
     assert (done.returncode, links(root)) == (1, (second, first))
     assert "nothing was changed" in done.stderr
+    assert unit.read_text() == "of the version before"
     assert install("server", sources[2], "--no-backup", "--dest", root).returncode == 0
     names = sorted(path.name.split("-")[0] for path in (root / "opt/fleet-server/releases").iterdir())
     assert names == ["0.2.0", "0.3.0"], "two versions stay"
     (root / "opt/fleet-server/previous/.complete").unlink()
     assert "is not whole" in install("server", "--back", "--dest", root).stderr
+
+
+def test_an_upgrade_that_does_not_come_up_leaves_the_way_back(tmp_path: Path) -> None:
+    """With a service manager that refuses one version: the line that leaves it alone below --dest is taken out."""
+    root, tree, log = tmp_path / "root", tmp_path / "tree", tmp_path / "asked"
+    script = tree_of_the_script(tree)
+    alone = '    [ -z "$dest" ] || return 0\n'
+    assert script.read_text().count(alone) == 1
+    script.write_text(script.read_text().replace(alone, ""))
+    manager = tmp_path / "bin/systemctl"
+    manager.parent.mkdir()
+    current = root / "opt/fleet-server/current"
+    manager.write_text(
+        f'#!/bin/sh\necho "$*" >>{log}\n'
+        f'[ "$1" != try-restart ] || case $(readlink {current}) in *0.3.0*) exit 1 ;; esac\n'
+    )
+    manager.chmod(0o755)
+    path = {"PATH": f"{manager.parent}:{os.environ['PATH']}"}
+    releases: list[str] = []
+    refused = "none"
+    for version, code in (("0.1.0", 0), ("0.3.0", 1), ("0.2.0", 0), ("0.3.0", 1)):
+        source = tmp_path / f"edge_fleet_runtime-{version}-py3-none-any.whl"
+        source.write_text(version)
+        shutil.rmtree(root / "opt/fleet-server/releases" / refused, ignore_errors=True)
+        release = made(root, source)
+        if code == 0:
+            releases.append(release)
+        else:
+            refused = release
+        done = install("server", source, "--dest", root, script=script, **path)
+        assert (done.returncode, "does not come up: going back" in done.stderr) == (code, code == 1)
+        assert links(root) == tuple(reversed(releases)), "as before the upgrade that failed"
+    assert log.read_text().splitlines().count("try-restart fleet-server.service") == 5
+    assert install("server", "--back", "--dest", root, script=script, **path).returncode == 0
+    assert links(root) == tuple(releases)
+
+
+def tree_of_the_script(tree: Path) -> Path:
+    """The script and what it puts in place, without the rest of the checkout."""
+    for name in ("server", "systemd"):
+        shutil.copytree(REPOSITORY / "deploy" / name, tree / "deploy" / name)
+    shutil.copy(REPOSITORY / "requirements.lock", tree)
+    return Path(shutil.copy(SCRIPT, tree / "deploy"))
+
+
+def test_what_is_installed_is_what_the_lock_says(tmp_path: Path) -> None:
+    script = tree_of_the_script(tmp_path / "tree")
+    source = tmp_path / "edge_fleet_runtime-0.1.0-py3-none-any.whl"
+    source.write_text("0.1.0")
+
+    def check() -> tuple[str, str]:
+        said = install("server", source, "--check", "--dest", tmp_path / "root", script=script).stdout
+        (pip,) = (line for line in said.splitlines() if " pip install " in line)
+        return pip.partition("--constraint ")[2].split()[0], said.rpartition("releases/")[2].strip()
+
+    lock, first = check()
+    assert Path(lock).samefile(tmp_path / "tree/requirements.lock")
+    (tmp_path / "requirements.lock").write_text("alembic==1.20.1\n")
+    beside, second = check()
+    assert Path(beside).samefile(tmp_path / "requirements.lock")
+    assert first != second, "other versions are another release"
+    for path in (tmp_path / "requirements.lock", tmp_path / "tree/requirements.lock"):
+        path.unlink()
+    done = install("server", source, "--dest", tmp_path / "root", script=script)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "requirements.lock is missing" in done.stderr
+    assert not (tmp_path / "root").exists()
 
 
 @pytest.mark.trial

@@ -129,7 +129,12 @@ def test_the_command_lines_of_units_are_ones_that_the_programs_take() -> None:
     assert words[1:3] == ["backup", "create"]
     assert "create" in exits["backup"]
     paths = (SERVER / "tmpfiles.conf").read_text()
-    for path in (words[3], words[words.index("--data") + 1]):
+    data = Path(words[words.index("--data") + 1])
+    for unit in ("fleet-server.service", "fleet-backup.service"):
+        assert f"--data {data}" in Unit(UNITS[unit])("Service", "ExecStart")
+    assert Unit(UNITS["fleet-backup.service"])("Unit", "ConditionPathExists") == f"{data}/settings.toml"
+    # `fleet init` and a restore make it beside its place: the folder above has to be that user's
+    for path in (words[3], data.parent):
         assert re.search(rf"^d {path} +0700 fleet-server fleet-server ", paths, re.MULTILINE), path
 
 

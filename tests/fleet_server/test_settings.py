@@ -40,12 +40,14 @@ def test_the_environment_stands_above_the_file(tmp_path: Path) -> None:
         {
             "FLEET_DATABASE": "postgresql://fleet@db/fleet",
             "FLEET_BROKER": "mqtts://broker.example:8883",
+            "FLEET_BROKER_FILES": "/etc/mosquitto/fleet",
             "FLEET_LISTEN": "[::1]:9000",
         },
     )
 
     assert settings.database_url == "postgresql://fleet@db/fleet"
     assert settings.broker.address().host == "broker.example"
+    assert settings.broker.files == "/etc/mosquitto/fleet"
     assert (settings.http.host, settings.http.port) == ("::1", 9000)
 
 

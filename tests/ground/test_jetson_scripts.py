@@ -118,8 +118,14 @@ def test_a_release_that_does_not_fit_is_refused_before_anything_else(
         (["--root", "{tmp}"], "--root is for --dry-run"),
         (["--cuda", "torch"], "--cuda is pycuda or bindings, not torch"),
         (["--venv"], "--venv needs a value"),
-        (["--config", "{tmp}/absent"], "is no file that can be read"),
-        (["--config", "{tmp}"], "is no file that can be read"),
+        (["--config", "/etc/edge-runtime/absent"], "is no file that can be read"),
+        (["--config", "/etc"], "is no file that can be read"),
+        (
+            ["--config", "/home/me/site.yaml"],
+            "does not see /home/me/site.yaml: put the configuration and what",
+        ),
+        (["--config", "/etc/../root/site.yaml"], "does not see /root/site.yaml"),
+        (["--config", "/tmp/site.yaml"], "does not see /tmp/site.yaml"),
         (["--all"], "there is no option --all"),
     ],
 )
@@ -146,8 +152,7 @@ def test_an_environment_that_sees_apts_packages_is_kept(tmp_path: Path) -> None:
 
 
 def test_who_is_not_root_uses_sudo_for_apt_and_the_service_alone(tmp_path: Path) -> None:
-    root, site = board(tmp_path, "36.4.3"), tmp_path / "site.yaml"
-    site.write_text("version: 1\n")
+    root, site = board(tmp_path, "36.4.3"), "/etc/passwd"  # a file that is on each machine, and is not read
     command(tmp_path / "bin", "id", "echo 1000")
     command(tmp_path / "bin", "sudo", "exit 1")
     where = tmp_path / "venv"
@@ -159,10 +164,38 @@ def test_who_is_not_root_uses_sudo_for_apt_and_the_service_alone(tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     with_sudo = [line for line in done.stdout.splitlines() if line.startswith("would run: sudo ")]
-    assert [line.split()[3] for line in with_sudo] == ["apt-get", "env", "install", "systemctl", "systemctl"]
+    asked = " ".join(line.split()[3] for line in with_sudo)
+    assert asked == "apt-get env install systemd-sysusers install udevadm udevadm install systemctl systemctl"
     assert f"ExecStart={where}/bin/edge-runtime run {site}" in done.stdout
     assert "is enabled" not in done.stderr
     assert f"{CHECK} {where} {site}" in done.stdout.splitlines()[-1]
+
+
+def test_a_link_to_a_home_directory_is_refused_as_well(tmp_path: Path) -> None:
+    link = REPOSITORY / "out" / f"link-{os.getpid()}.yaml"
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to("/home/me/site.yaml")
+    try:
+        done = sh(SETUP, "--config", link, tmp=tmp_path)
+    finally:
+        link.unlink()
+    assert done.returncode == 2
+    assert "the service does not see" in done.stderr
+
+
+def test_it_is_a_release_which_current_names(tmp_path: Path) -> None:
+    root = board(tmp_path, "36.4.3")
+    done = sh(SETUP, "--dry-run", "--skip-apt", "--root", root, "--config", "/etc/passwd", tmp=tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = re.search(
+        r"--system-site-packages (/opt/edge-runtime/(releases/jetson-\S+-[0-9a-f]{12}))$", done.stdout, re.M
+    )
+    assert made is not None
+    assert f"ln -sfn {made[2]} /opt/edge-runtime/.current.new" in done.stdout
+    assert "mv -fT /opt/edge-runtime/.current.new /opt/edge-runtime/current" in done.stdout
+    assert f"touch {made[1]}/.complete" in done.stdout
+    assert "ExecStart=/opt/edge-runtime/current/bin/edge-runtime run /etc/passwd" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"would run: {CHECK} /opt/edge-runtime/current /etc/passwd"
 
 
 def test_opencv_is_the_package_that_apt_knows(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from tests.rigs.pki import Credentials
 from tests.rigs.site import connect_to
 
 READY_S = 120.0
+"""Certificates, migrations and a broker take 5 s; beside all other tests on two slow cores 40 s were too few."""
 FLEET = [sys.executable, "-m", "fleet_server.cli.main"]
 
 

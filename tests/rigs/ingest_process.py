@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.rigs.brokers import Broker
 
 _READY_S = 60.0
+"""It takes 2 s; a machine that runs all tests at once on slow cores took more than 30."""
 
 
 class IngestProcess:

@@ -251,7 +251,7 @@ class Exchanging:
         return self.tell(Look(slot="m"))
 
     def wait(self, until: Callable[[], bool], seconds: float = 240) -> None:
-        """Until something holds."""
+        """Until something holds: a trial imports and opens a model in a process that runs a fifth of the time."""
         deadline = time.monotonic() + seconds
         while not until():
             assert time.monotonic() < deadline, "did not happen in time"

@@ -149,7 +149,7 @@ class ModelledPerception:
         self.beside: _Beside | None = None
         self.before: _Model | None = None
         self.given_up: GivenUp | None = None
-        found = begin_start(self._root, SLOT)
+        found = begin_start(self._root, SLOT, boot=self._clock.wall().boot_id)
         release = found.release
         if found.gave_up is not None:
             self.given_up = GivenUp(found.gave_up, UpdateCode.CRASH_LOOP, found.why)
@@ -486,7 +486,9 @@ class UpdatingDevice:
             slots=(SLOT,),
             trust=Trust(self.folder, device=DEVICE, key_sha256=KEY, fetch=self.fleet, clock=self.clock),
             fetch=self.mirror,
-            store=Faulty(self.store, self.faults, frozenset({"keep", "begin_trial", "commit", "revert"})),
+            store=Faulty(
+                self.store, self.faults, frozenset({"keep", "begin_trial", "commit", "revert", "give_up"})
+            ),
             taking=lambda _slot: taking,
             around=self.around,
             refreshing=ErrandsAtOnce(),

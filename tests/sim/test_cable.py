@@ -2,37 +2,10 @@
 
 import socket
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from sim.cable import Cable
-
-
-@pytest.fixture(name="echo")
-def _echo() -> Iterator[tuple[str, int]]:
-    """A server that sends back what it gets."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def answer(end: socket.socket) -> None:
-        with end:
-            while data := end.recv(65_536):
-                end.sendall(data)
-
-    def serve() -> None:
-        while True:
-            try:
-                end, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=answer, args=(end,), daemon=True).start()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    yield listener.getsockname()
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    thread.join(5)
 
 
 def _receive(end: socket.socket, size: int) -> bytes:
@@ -57,8 +30,10 @@ def test_a_cut_breaks_what_is_open_and_what_comes(echo: tuple[str, int]) -> None
         with socket.create_connection(("127.0.0.1", cable.port), timeout=10) as end:
             end.sendall(b"a")
             assert end.recv(1) == b"a"
+            assert cable.breaks == 0
             cable.cut()
             assert end.recv(1) == b""
+            assert cable.breaks == 1
         with socket.create_connection(("127.0.0.1", cable.port), timeout=10) as end:
             assert end.recv(1) == b""
         cable.heal()

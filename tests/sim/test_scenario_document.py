@@ -73,6 +73,22 @@ def test_every_scenario_of_the_project_is_good() -> None:
         ('"lost"', '"luck"', "one.toml:15: expect.0.measure: there is no measure luck; measures are"),
         ('"lost"', '"reaction"', "expect.0.measure: reaction needs after and states"),
         ('unit = "events"', 'unit = "s"', "lost is measured in events, not in s"),
+        (
+            '"lost"',
+            '"trips"\ncondition = "source_stalld"',
+            "one.toml:16: expect.0.condition: Input should be 'worker_dead'",
+        ),
+        (
+            'unit = "events"',
+            'unit = "events"\nrigs = ["local"]',
+            "is expected in rig local, and the scenario is",
+        ),
+        (
+            "duration = 10",
+            'duration = 10\nprotections = { lease = ["moving"] }',
+            "protections.lease: moving is not expected in rig sim, and cannot fail there",
+        ),
+        ("duration = 10", "duration = 10\nprotections = { luck = ['lost'] }", "protections.luck"),
         ("at_most = 0\n", "", "needs at_least or at_most"),
         ("at_most = 0", 'at_most = 0\nafter = "x"', "expect.0.after: there is no fault named x"),
         ("duration = 10", "duration = ", "one.toml: Invalid value"),
@@ -110,6 +126,89 @@ def test_a_fault_that_a_rig_cannot_bring_about_is_refused(tmp_path: Path) -> Non
 def test_amounts_of_the_worlds_faults(tmp_path: Path, kind: str, amount: str, says: str) -> None:
     text = GOOD.replace('unit = "camera"', f'unit = "link"\namount = {amount}').replace('"off"', f'"{kind}"')
     assert says in read(tmp_path, text)
+
+
+LOCAL = GOOD.replace('["sim"]', '["sim", "local"]')
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        'body = "cart"',
+        "battery = 0.5",
+        "pose = true",
+        "heat = true",
+        "air = [20, 30]",
+        "warms = 5",
+        "battery_lasts = 9",
+    ],
+)
+def test_what_rig_local_would_not_obey_is_refused(tmp_path: Path, field: str) -> None:
+    device = f"\n[device]\ncamera_fps = 2\n{field}\n"
+    assert not read(tmp_path, GOOD + device)
+    assert (
+        read(tmp_path, LOCAL + device)
+        == f"one.toml:21: device.{field.split(maxsplit=1)[0]}: rig local has no such device"
+    )
+
+
+@pytest.mark.parametrize("fps", [0, 2.1, 10])
+def test_rig_local_plays_few_pictures(tmp_path: Path, fps: float) -> None:
+    assert not read(tmp_path, LOCAL + "[device]\ncamera_fps = 2")
+    found = read(tmp_path, LOCAL + f"[device]\ncamera_fps = {fps}")
+    assert "device.camera_fps: rig local takes more than 0 and at most 2" in found
+
+
+def test_rig_local_alone_has_no_steps(tmp_path: Path) -> None:
+    text = LOCAL.replace("duration = 10", "duration = 10\nstep = 0.05") + "[device]\ncamera_fps = 2"
+    assert not read(tmp_path, text)
+    assert "step: rig local runs in real time" in read(
+        tmp_path, text.replace('["sim", "local"]', '["local"]')
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, one in MEASURES.items() if len(one.rigs) == 1])
+def test_a_measure_that_a_rig_has_not_is_refused_there(tmp_path: Path, name: str) -> None:
+    (able,) = MEASURES[name].rigs
+    unable = "local" if able == "sim" else "sim"
+    text = LOCAL.replace('"lost"', f'"{name}"').replace('unit = "events"', f'unit = "{MEASURES[name].unit}"')
+    text = text.replace("at_most = 0\n", 'at_most = 0\nafter = "cable"\n') + "%s[device]\ncamera_fps = 2"
+    assert f"{name} is not measured in rig {unable}; say rigs = ['{able}']" in read(tmp_path, text % "")
+    assert not read(tmp_path, text % f'rigs = ["{able}"]\n')
+
+
+SECOND = """
+[[fault]]
+name = "second"
+at = {at}
+lasts = 3
+unit = "{unit}"
+kind = "{kind}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind", "at", "refused"),
+    [
+        ("camera", "off", 2.9, True),
+        ("camera", "off", 3.0, False),
+        ("camera", "stuck", 2.0, False),  # of two orders the later counts, and the first goes on
+        ("lens", "covered", 2.0, False),
+    ],
+)
+def test_faults_of_one_kind_do_not_overlap(
+    tmp_path: Path, unit: str, kind: str, at: float, refused: bool
+) -> None:
+    found = read(tmp_path, GOOD + SECOND.format(unit=unit, kind=kind, at=at))
+    assert found == (
+        "one.toml:21: fault.1.at: overlaps with cable: the end of one would undo the other" * refused
+    )
+
+
+def test_faults_of_the_road_do_not_overlap(tmp_path: Path) -> None:
+    text = GOOD.replace('"camera"', '"link"').replace('"off"', '"lost"')
+    assert "overlaps with cable" in read(tmp_path, text + SECOND.format(unit="broker", kind="restarts", at=2))
+    assert not read(tmp_path, text + SECOND.format(unit="broker", kind="restarts", at=4))
 
 
 def test_words_are_not_empty() -> None:

@@ -1,6 +1,7 @@
 """The drawn world: the same from the same seed, true to its truth, and visibly worse when it should be."""
 
 import json
+import socket
 import urllib.request
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from edge_runtime.sources.content import ContentCheck
 from sim.scenario.records import World
-from sim.scene.camera import VirtualCamera
+from sim.scene.camera import VirtualCamera, main
 from sim.scene.render import Renderer
 from sim.scene.world import LABELS, WIDTH, actors, sights
 
@@ -71,6 +72,32 @@ def test_what_the_runtime_says_of_a_covered_lens_and_of_a_night() -> None:
     assert not check.look(renderer.draw(1.0), None, 0).dark
     renderer.covered = True
     assert check.look(renderer.draw(1.1), None, 10**8).dark
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--fps", "0"], "--fps is 0.01 to 100"),
+        (["--fps", "nan"], "--fps is 0.01 to 100"),
+        (["--fps", "inf"], "--fps is 0.01 to 100"),
+        (["--port", "99999"], "--port is 0, for any free one, to 65535"),
+        (["--port", "-1"], "--port is 0"),
+        (["--night", "2"], "--night: Input should be less than or equal to 1"),
+        (["--seed", "-1"], "--seed: Input should be greater than or equal to 0"),
+    ],
+)
+def test_what_it_cannot_play_is_one_sentence(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(f"error: {says}")
+
+
+def test_a_port_that_is_taken_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["--port", str(port)]) == 2
+    assert capsys.readouterr().err == f"error: port {port}: cannot be listened at: Address already in use\n"
 
 
 def test_it_plays_as_a_network_camera_with_its_truth() -> None:

@@ -122,6 +122,7 @@ def _living(fleet: VirtualFleet) -> Iterator[None]:
         loop.close()
 
 
+@pytest.mark.trial
 def test_a_good_release_goes_through_its_rings_and_a_bad_one_ends_in_the_first(tmp_path: Path) -> None:
     with site(tmp_path, 16, Shares(offline=0.1, download_s=(0.1, 0.3), load_s=(0.1, 0.3)), 0.5) as place:
         there = sum(device.character.online for device in place.fleet.devices)

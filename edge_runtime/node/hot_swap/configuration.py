@@ -205,7 +205,7 @@ class ConfigurationSlot:
         if release is None or folder is None:
             return _Version(None, self._own)
         state = read_slots(self._parts.updates).of(self.name)
-        values = state.last_good_values if state.last_good == release else state.values
+        values = state.last_good_values if state.trial else state.values
         loaded = open_configuration(self._own, folder, values, release, self._parts.manifests())
         return _Version(release, loaded)
 

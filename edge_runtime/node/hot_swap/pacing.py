@@ -34,24 +34,31 @@ def paced(child: "subprocess.Popen[bytes]", share: float, period_s: float = PERI
         return
     descriptor = os.pidfd_open(child.pid)  # its number may be another's by the time a signal is sent
     over = threading.Event()
-    pulse = threading.Thread(
-        target=_pulse,
+    thread = threading.Thread(
+        target=pulse,
         args=(descriptor, over, share * period_s, (1 - share) * period_s),
         name="paces",
         daemon=True,
     )
     try:
-        pulse.start()
+        thread.start()
         yield
     finally:
         over.set()
-        if pulse.ident is not None:
-            pulse.join()
+        if thread.ident is not None:
+            thread.join()
         os.close(descriptor)
 
 
-def _pulse(descriptor: int, over: threading.Event, runs_s: float, rests_s: float) -> None:
-    """Until it is over or the process has gone."""
+def pulse(descriptor: int, over: threading.Event, runs_s: float, rests_s: float) -> None:
+    """Stop and continue a process until it is over, or the process has gone; it is left running.
+
+    Args:
+        descriptor: of the process.
+        over: is waited on, for the one time and the other.
+        runs_s: seconds from its start, or from when it is continued.
+        rests_s: seconds that it is stopped.
+    """
     with contextlib.suppress(ProcessLookupError):
         while not over.wait(runs_s):
             signal.pidfd_send_signal(descriptor, signal.SIGSTOP)

@@ -177,9 +177,8 @@ class Trial:
             raise AssertionError("frames are shown once it was opened")
         self._figures.add(objects, saw, opened.labels)
         ended = self._clock.monotonic_ns()
-        self._ready_ns = ended + int(
-            (ended - begun) * (1 / self._request.share - 1 if opened.on_cpu else _REST_GPU)
-        )
+        rest = 1 / self._request.share - 1 if opened.on_cpu else _REST_GPU
+        self._ready_ns = ended + int((ended - begun) * rest)
         return True
 
     def _over(self) -> None:

@@ -13,24 +13,24 @@ all later ones by the new ones, and none is dropped for it.
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from edge_runtime.clock import NS_PER_MS, NS_PER_S, Clock
-from edge_runtime.errors import BackendError, EdgeRuntimeError
+from edge_runtime.errors import BackendError
 from edge_runtime.perception.backends import InferenceTimeout
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.perception.pipeline.batch import Batch
+from edge_runtime.perception.pipeline.crew import Crew
 from edge_runtime.perception.pipeline.execution import fewest_in_flight
+from edge_runtime.perception.pipeline.intake import Intake
 from edge_runtime.perception.pipeline.lineup import Choice, LaneModels
 from edge_runtime.perception.pipeline.outcome import Unseen
-from edge_runtime.perception.pipeline.planner import BatchPlanner, Waiting
 from edge_runtime.perception.pipeline.recent import RecentTimes
-from edge_runtime.perception.pipeline.results import Completed, InOrder
+from edge_runtime.perception.pipeline.results import Completed, InOrder, unanswered
 from edge_runtime.perception.pipeline.supply import LaneSource
-from edge_runtime.perception.pipeline.thinning import Thinning
 from edge_runtime.perception.pipeline.timing import StageTimes
 from edge_runtime.perception.pipeline.under_way import UnderWay, WorkBoard
 from edge_runtime.sources.frame import Frame
-from edge_runtime.sources.mailbox import DropCause
 
 _POLL_S = 0.25
 """How often a lane with nothing to do looks for the end of its sources; arrivals wake it at once."""
@@ -85,21 +85,15 @@ class Lane:
         self.name = name
         self.variant = 0
         self.frame_share = 1.0
-        self.drops: Counter[tuple[str, str]] = Counter()
         self.batch_sizes: Counter[int] = Counter()
-        self._sources = tuple(sources)
-        self._max_age = {source.runner.name: source.max_age_ns for source in self._sources}
         self._workers = fewest_in_flight(workers, (each.backend for each in (model, *variants)))
+        self._intake = Intake(sources, batch, self._workers)
         self._models = LaneModels((model, *variants), batch, self._workers)
         self._chosen = self._models.lineup.choose(0)
         self._timeout_s = timeout_s
         self._deliver = deliver
         self._times = times
         self._clock = clock
-        self._live = any(source.max_age_ns is not None for source in self._sources)
-        self._taken = [0] * len(self._sources)
-        self._thinning = [Thinning() for _ in self._sources]
-        self._planner = BatchPlanner(len(self._sources), batch)
         self._prepare_ns = 0
         self._changed = threading.Condition()
         self._batches = tuple(Batch() for _ in range(self._workers + 1))
@@ -111,17 +105,13 @@ class Lane:
         self._next_ticket = 0
         self._order = InOrder(self._hand_over)
         self._failure: BaseException | None = None
-        self._ran: set[str] = set()
-        names = (f"{name}-prepare", *(f"{name}-infer-{index}" for index in range(self._workers)))
-        self._board = WorkBoard(names)
+        loops: dict[str, Callable[[], None]] = {f"{name}-prepare": self._prepare_loop}
+        for index in range(self._workers):
+            loops[f"{name}-infer-{index}"] = partial(self._infer_loop, index)
+        self._board = WorkBoard(tuple(loops))
         self._infer_limit_ns = infer_limit_ns(timeout_s)
-        self._threads = [threading.Thread(target=self._guard, args=(self._prepare_loop,), name=names[0])]
-        self._threads += [
-            threading.Thread(target=self._guard, args=(self._infer_loop, index), name=thread)
-            for index, thread in enumerate(names[1:])
-        ]
-        for source in self._sources:
-            source.runner.on_change(self._wake)
+        self._crew = Crew(name, loops, self._fail)
+        self._intake.on_change(self._wake)
 
     @property
     def workers(self) -> int:
@@ -131,7 +121,12 @@ class Lane:
     @property
     def live(self) -> bool:
         """Whether one of its cameras does not wait."""
-        return self._live
+        return self._intake.live
+
+    @property
+    def drops(self) -> Counter[tuple[str, str]]:
+        """Frames that the lane left out, by camera and cause."""
+        return self._intake.drops
 
     @property
     def capacity(self) -> int:
@@ -190,13 +185,7 @@ class Lane:
         Raises:
             EdgeRuntimeError: the system gives no more threads; those that have started end with `stop`.
         """
-        try:
-            for thread in self._threads:
-                thread.start()
-        except RuntimeError as error:
-            raise EdgeRuntimeError(
-                f"a thread of {self.name} cannot be started ({error}): raise the limit of this process's tasks"
-            ) from error
+        self._crew.start()
 
     def stop(self) -> None:
         """Take no more frames; what is being inferred is still delivered."""
@@ -206,48 +195,30 @@ class Lane:
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the threads; False when one is still running after `timeout_s`."""
-        for thread in self._threads:
-            if thread.is_alive():  # one that was never started cannot be waited for
-                thread.join(timeout_s)
-        return not any(thread.is_alive() for thread in self._threads)
+        return self._crew.join(timeout_s)
 
     @property
     def done(self) -> bool:
         """Whether all frames were delivered and the threads have ended."""
-        if self._failure is None:
-            self._find_stillborn()
-        return not any(thread.is_alive() for thread in self._threads)
+        if self._failure is None and (failure := self._crew.stillborn()) is not None:
+            self._fail(failure)
+        return not self._crew.at_work
 
     @property
     def failure(self) -> BaseException | None:
         """The defect that ended a thread of the lane, if one did."""
         return self._failure
 
-    def _find_stillborn(self) -> None:
-        """A thread that died in the interpreter before it ran is waited for by all others: the lane has failed."""
-        for thread in self._threads:
-            if thread.ident is not None and not thread.is_alive() and thread.name not in self._ran:
-                text = f"thread {thread.name} ended before it ran; what it said is on stderr: start the run again"
-                with self._changed:
-                    self._failure = EdgeRuntimeError(text)
-                    self._stopping = self._finished_input = True
-                    self._changed.notify_all()
-                return
-
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
-    def _guard(self, loop: Callable[..., None], *arguments: int) -> None:
-        self._ran.add(threading.current_thread().name)
-        try:
-            loop(*arguments)
-        except BaseException as error:  # noqa: BLE001 (a thread's defect must reach the owner, not stderr)
-            with self._changed:
-                self._failure = error
-                self._stopping = True
-                self._finished_input = True
-                self._changed.notify_all()
+    def _fail(self, error: BaseException) -> None:
+        """One thread has ended, and the others are not to wait for it."""
+        with self._changed:
+            self._failure = error
+            self._stopping = self._finished_input = True
+            self._changed.notify_all()
 
     # ---- prepare
 
@@ -260,7 +231,7 @@ class Lane:
             begun = self._clock.monotonic_ns()
             frames = self._divert_unusable(taken, choice)
             if frames:
-                self._board.begin(_PREPARE, begun, PREPARE_LIMIT_NS, _captured(frames))
+                self._board.begin(_PREPARE, begun, PREPARE_LIMIT_NS, frames)
                 batch.fill(choice, frames)
                 self._board.end(_PREPARE)
                 self._note_prepared(self._clock.monotonic_ns() - begun, frames)
@@ -289,64 +260,23 @@ class Lane:
         with self._changed:
             while not self._stopping:
                 now = self._clock.monotonic_ns()
-                waiting = self._waiting()
+                waiting = self._intake.waiting()
                 hold_ns = self._hold_ns(now) if waiting else 0
                 if waiting and hold_ns <= 0:
                     self._chosen = choice = self._models.lineup.choose(self.variant)
-                    due = self._planner.plan(now, waiting, choice.model.durations)
-                    frames = self._take(due[: choice.model.capacity])
+                    frames = self._intake.take(now, waiting, choice.model, self.frame_share)
                     if frames:
                         batch.choice = choice  # under the lock: from here on the model is needed
                         return choice, frames
                     continue
-                if not waiting and self._all_finished():
+                if not waiting and self._intake.finished:
                     return None
                 self._changed.wait(min(hold_ns / 1e9, _POLL_S) if waiting else _POLL_S)
         return None
 
-    def _waiting(self) -> list[Waiting]:
-        found = []
-        for index, source in enumerate(self._sources):
-            capture_ns = None if self._exhausted(index) else source.runner.waiting()
-            if capture_ns is not None:
-                found.append(Waiting(index, capture_ns, source.max_age_ns))
-        return found
-
-    def _take(self, chosen: Sequence[int]) -> list[Frame]:
-        frames = []
-        for index in chosen:
-            frame = self._sources[index].runner.poll()
-            self._planner.served(index)
-            if frame is not None and self._wants(index, frame):
-                self._taken[index] += 1
-                frames.append(frame)
-        return frames
-
-    def _wants(self, index: int, frame: Frame) -> bool:
-        """Whether heat allows this frame; a recording is never thinned."""
-        if self._sources[index].max_age_ns is None:
-            return True
-        model = self._chosen.model
-        together = min(len(self._sources), model.capacity)
-        rounds = -(-len(self._sources) // model.capacity)
-        work_ns = model.durations.estimate_ns(together) * rounds // self._workers
-        if self._thinning[index].wants(frame, self.frame_share, work_ns):
-            return True
-        self.drops[frame.source, DropCause.THERMAL.value] += 1
-        return False
-
-    def _exhausted(self, index: int) -> bool:
-        limit = self._sources[index].limit
-        return limit is not None and self._taken[index] >= limit
-
-    def _all_finished(self) -> bool:
-        return all(
-            self._exhausted(index) or source.runner.finished for index, source in enumerate(self._sources)
-        )
-
     def _hold_ns(self, now: int) -> int:
         """How long to wait before preparing, so that a live frame is fresh when the model is free."""
-        if not self._live or len(self._busy_until) < self._workers or self._ready:
+        if not self.live or len(self._busy_until) < self._workers or self._ready:
             return 0
         free_at = min(self._busy_until.values())
         durations = self._chosen.model.durations
@@ -362,7 +292,7 @@ class Lane:
                 text = f"the picture is {reason.value}"
                 with self._changed:
                     ticket = self._take_ticket()
-                self._order.put(ticket, _unanswered(choice, ((0, frame),), reason, text))
+                self._order.put(ticket, unanswered(choice, ((0, frame),), reason, text))
         return usable
 
     def _note_prepared(self, duration_ns: int, frames: Sequence[Frame]) -> None:
@@ -404,19 +334,18 @@ class Lane:
         choice = _choice_of(batch)
         used = choice.model
         with used.turn:
-            frames = self._still_fresh(batch.frames)
+            frames = self._intake.still_fresh(batch.frames, self._clock.monotonic_ns())
             if not frames:
                 return Completed(used.model, ())
             begun = self._clock.monotonic_ns()
             place = _PREPARE + 1 + worker
-            captured = _captured([frame for _, frame in frames])
-            self._board.begin(place, begun, self._infer_limit_ns, captured)
+            self._board.begin(place, begun, self._infer_limit_ns, (frame for _, frame in frames))
             try:
                 outputs = used.model.backend.infer(batch.feeds, self._timeout_s)
             except InferenceTimeout as error:
-                return _unanswered(choice, frames, Unseen.TIMEOUT, str(error))
+                return unanswered(choice, frames, Unseen.TIMEOUT, str(error))
             except BackendError as error:
-                return _unanswered(choice, frames, Unseen.ERROR, str(error))
+                return unanswered(choice, frames, Unseen.ERROR, str(error))
             finally:
                 self._board.end(place)
         ended = self._clock.monotonic_ns()
@@ -433,18 +362,6 @@ class Lane:
             variant=choice.variant,
             lineup=choice.lineup,
         )
-
-    def _still_fresh(self, frames: Sequence[Frame]) -> tuple[tuple[int, Frame], ...]:
-        """A frame that outlived its age limit while it waited for the model is dropped and counted."""
-        now = self._clock.monotonic_ns()
-        fresh = []
-        for index, frame in enumerate(frames):
-            limit = self._max_age[frame.source]
-            if limit is None or now - frame.capture_ns <= limit:
-                fresh.append((index, frame))
-            else:
-                self.drops[frame.source, DropCause.TOO_OLD.value] += 1
-        return tuple(fresh)
 
     def _hand_over(self, completed: Completed) -> None:
         if completed.frames:
@@ -463,15 +380,3 @@ def _choice_of(batch: Batch) -> Choice:
     if batch.choice is None:
         raise AssertionError("a batch that is ready was prepared for a model")
     return batch.choice
-
-
-def _unanswered(
-    choice: Choice, frames: tuple[tuple[int, Frame], ...], reason: Unseen, text: str
-) -> Completed:
-    return Completed(
-        choice.model.model, frames, reason=reason, text=text, variant=choice.variant, lineup=choice.lineup
-    )
-
-
-def _captured(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
-    return tuple((frame.source, frame.capture_ns) for frame in frames)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.letterbox import Letterbox
 from edge_runtime.perception.model import LoadedModel
+from edge_runtime.perception.pipeline.lineup import Choice
 from edge_runtime.perception.pipeline.outcome import Unseen
 from edge_runtime.sources.frame import Frame
 
@@ -31,6 +32,13 @@ class Completed:
     text: str = ""
     variant: int = 0
     lineup: int = 0
+
+
+def unanswered(choice: Choice, frames: tuple[tuple[int, Frame], ...], reason: Unseen, text: str) -> Completed:
+    """Frames that the model which was chosen for them did not answer, and why."""
+    return Completed(
+        choice.model.model, frames, reason=reason, text=text, variant=choice.variant, lineup=choice.lineup
+    )
 
 
 class InOrder:

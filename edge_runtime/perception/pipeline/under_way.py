@@ -4,7 +4,10 @@ A thread that waits for work is at nothing. One that is at a unit of work for lo
 driver's call that never returns ignores every time limit of its library.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from edge_runtime.sources.frame import Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,9 @@ class WorkBoard:
         self._threads = threads
         self._places: list[UnderWay | None] = [None] * len(threads)
 
-    def begin(self, place: int, now_ns: int, limit_ns: int, captured: tuple[tuple[str, int], ...]) -> None:
-        """The thread of `place` begins a unit that may take `limit_ns`."""
+    def begin(self, place: int, now_ns: int, limit_ns: int, frames: Iterable[Frame]) -> None:
+        """The thread of `place` begins a unit with these frames that may take `limit_ns`."""
+        captured = tuple((frame.source, frame.capture_ns) for frame in frames)
         # one store of one reference: a reader sees the whole record or the one before
         self._places[place] = UnderWay(self._threads[place], now_ns, now_ns + limit_ns, captured)
 

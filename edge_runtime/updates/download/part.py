@@ -8,8 +8,9 @@ from types import TracebackType
 
 from typing_extensions import Self
 
+from edge_runtime.durable import NO_ROOM
 from edge_runtime.protocol.update import UpdateCode
-from edge_runtime.updates.problems import FULL, UpdateRefused, disk_refusal
+from edge_runtime.updates.problems import UpdateRefused, disk_refusal
 from edge_runtime.updates.wants import Want
 
 SYNC_BYTES = 8 << 20
@@ -68,7 +69,7 @@ class Part:
             os.fdatasync(self._fd)
             self._unsynced = 0
         except OSError as error:
-            if error.errno in FULL:
+            if error.errno in NO_ROOM:
                 # the queue of events lives on this disk too, and needs the room more than a download does
                 self.drop()
             raise refusal(error) from None

@@ -247,6 +247,7 @@ class Driver:
         elif order in (Order.SHADOW, Order.REST):
             taking.shadow(slot, on=order is Order.SHADOW)
         elif order is Order.BEGIN_TRIAL:
+            self._telling.went_back(slot, Moment.now(self.parts.clock))  # a trial goes back to what runs now
             store.begin_trial(slot, str(release), work.assignment.values)
         elif order is Order.ACTIVATE:
             rule = TrackerRule.RESTART if work.terms is None else work.terms.trackers

@@ -135,7 +135,8 @@ class Memory:
         Raises:
             OSError: as `end`.
         """
-        known_bad = self.known_bad.with_end(slot, self.journal.heard.get(slot, 0), 0, release)
+        # an assignment that is heard may still be under way: of none it is said here that it has ended
+        known_bad = self.known_bad.with_end(None, self.journal.heard.get(slot, 0), 0, release)
         if known_bad != self.known_bad:
             self._parts.keeping.write(KNOWN_BAD, known_bad.encode())
             self.known_bad = known_bad

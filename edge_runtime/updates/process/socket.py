@@ -36,7 +36,7 @@ class UpdatesSocket:
 
     def __init__(self, path: Path, answer: Callable[[str], dict[str, Any]]) -> None:
         self._answer = answer
-        self._socket = DatagramSocket(path, "process of updates")
+        self._socket = DatagramSocket(path, "updates process")
         self._socket.end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST_ANSWER)
 
     def fileno(self) -> int:
@@ -90,5 +90,5 @@ def ask(path: Path, wanted: str, wait_s: float = 5.0) -> dict[str, Any]:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise NoUpdates(f"updates do not answer at {path}: {why}") from None
     if not isinstance(found, dict):
-        raise NoUpdates(f"what answers at {path} is not the process of updates")
+        raise NoUpdates(f"what answers at {path} is not the updates process")
     return found

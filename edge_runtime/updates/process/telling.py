@@ -35,7 +35,7 @@ class Telling:
             return
         for slot in self._parts.slots:
             view = self._look(slot)
-            if view is None or self._memory.journal.is_busy(slot) or self.went_back(slot, now):
+            if view is None or self.went_back(slot, now) or self._memory.journal.is_busy(slot):
                 continue
             gone = view.given_up
             if (view.in_use.release, view.in_use.package) != self._told.get(slot):
@@ -61,16 +61,17 @@ class Telling:
         """Whether perception gave up what had been accepted, because it did not stay; then that is told and kept.
 
         Its assignment has had its one terminal report: the fleet is told that something else runs, and why.
-        Interrupted anywhere, it is done once more.
+        Interrupted anywhere, it is done once more. A later assignment that is under way goes on; what it may have
+        to go back to is what runs, so this is written down before its trial begins, and not during one.
 
         Raises:
             OSError: as `turn`.
         """
         view, state = self._look(slot), self._parts.store.slots().of(slot)
         gone = None if view is None else view.given_up
-        if gone is None or gone.code is not UpdateCode.CRASH_LOOP or self._memory.journal.is_busy(slot):
+        if gone is None or gone.code is not UpdateCode.CRASH_LOOP:
             return False
-        if state.trial or state.active != gone.release or state.given_up() == state:
+        if state.trial or state.active != gone.release:
             return False
         self._parts.log("an accepted release is given up", slot=slot, release=gone.release, why=gone.text)
         self.slot(slot, now, gone.code, gone.text)

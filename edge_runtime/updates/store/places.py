@@ -46,6 +46,11 @@ class Places:
         """How often perception began with a release on trial, a file for each slot."""
         return self.root / "trial-starts"
 
+    @property
+    def watched_starts(self) -> Path:
+        """The same of a release that was accepted lately; a trial that comes after it leaves it as it is."""
+        return self.root / "watched-starts"
+
     def blob(self, sha256: str) -> Path:
         """Where the content with this digest lies, if it is here."""
         return self.blobs / sha256

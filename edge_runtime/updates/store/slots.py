@@ -21,7 +21,8 @@ class SlotState(BaseModel):
         active: bundle's SHA-256 of the release to open; None is what the configuration names.
         trial: `active` has yet to prove itself.
         last_good: what to go back to: the one that ran before; None is what the configuration names.
-        values, last_good_values: per-device values that a configuration was assigned with.
+        earlier: on trial, what `last_good` itself goes back to: it may have been accepted lately, and not stay.
+        values, last_good_values, earlier_values: per-device values that a configuration was assigned with.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,8 +30,10 @@ class SlotState(BaseModel):
     active: Sha256 | None = None
     trial: bool = False
     last_good: Sha256 | None = None
+    earlier: Sha256 | None = None
     values: Values = Field(default_factory=dict)
     last_good_values: Values = Field(default_factory=dict)
+    earlier_values: Values = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _on_trial_is_something(self) -> "SlotState":
@@ -40,23 +43,40 @@ class SlotState(BaseModel):
 
     def begun(self, sha256: str, values: Values) -> "SlotState":
         """The same slot with a release on trial; a trial that it replaces was never good."""
-        good, good_values = (
-            (self.last_good, self.last_good_values) if self.trial else (self.active, self.values)
-        )
+        if self.trial:
+            return self.model_copy(update={"active": sha256, "values": dict(values)})
         return SlotState(
-            active=sha256, trial=True, last_good=good, values=dict(values), last_good_values=good_values
+            active=sha256,
+            trial=True,
+            last_good=self.active,
+            earlier=self.last_good,
+            values=dict(values),
+            last_good_values=self.values,
+            earlier_values=self.last_good_values,
         )
 
     def committed(self) -> "SlotState":
         """The same slot, its trial passed; what ran before stays the one to go back to."""
-        return self.model_copy(update={"trial": False})
+        return self.model_copy(update={"trial": False, "earlier": None, "earlier_values": {}})
 
     def reverted(self) -> "SlotState":
-        """The same slot with what it ran before the trial; without a trial nothing changes."""
-        return self.given_up() if self.trial else self
+        """The same slot as it was before the trial; without a trial nothing changes."""
+        if not self.trial:
+            return self
+        return SlotState(
+            active=self.last_good,
+            values=self.last_good_values,
+            last_good=self.earlier,
+            last_good_values=self.earlier_values,
+        )
 
     def given_up(self) -> "SlotState":
-        """The same slot with what it ran before, whether it was on trial or not."""
+        """The same slot with what perception opens in place of an accepted release that did not stay.
+
+        That is never the same release once more: where nothing else is known, it is what the configuration names.
+        """
+        if self.last_good == self.active:
+            return SlotState()
         return SlotState(
             active=self.last_good,
             values=self.last_good_values,
@@ -89,7 +109,9 @@ class Slots(BaseModel):
 
     def needed(self) -> frozenset[str]:
         """Releases that run or that a slot may go back to."""
-        found = (one for state in self.slots.values() for one in (state.active, state.last_good))
+        found = (
+            one for state in self.slots.values() for one in (state.active, state.last_good, state.earlier)
+        )
         return frozenset(one for one in found if one is not None)
 
 

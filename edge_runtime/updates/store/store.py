@@ -200,13 +200,14 @@ class ReleaseStore:
         return self._change(slot, state, state.reverted())
 
     def give_up(self, slot: str, sha256: str) -> SlotState:
-        """Back to the last good one from an accepted release that does not stay; nothing where it is not active.
+        """Back to the last good one from an accepted release that does not stay; nothing where it is not in use.
 
         Raises:
             UpdateRefused: the disk fails; perception's own count of starts keeps it from being opened all the same.
         """
         state = self.slots().of(slot)
-        return self._change(slot, state, state.given_up() if state.active == sha256 else state)
+        accepted = state.active == sha256 and not state.trial
+        return self._change(slot, state, state.given_up() if accepted else state)
 
     # ---- room
 

@@ -4,7 +4,6 @@ Enrolment writes it, and so does `edge-runtime update trust FILE`. Everything el
 because this root, or one that it leads to, names their keys.
 """
 
-import errno
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from edge_runtime.durable import write_file
 from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
 from edge_runtime.protocol.update import UpdateCode
-from edge_runtime.updates.problems import UpdateRefused
+from edge_runtime.updates.problems import UpdateRefused, disk_refusal
 
 ROOT_NAME = "root.json"
 METADATA_NAME = "metadata"
@@ -116,9 +115,4 @@ def _was_reached(updates: Path, version: int, data: bytes) -> bool:
 
 def refusal_of(error: OSError, what: str) -> UpdateRefused:
     """The refusal for a folder that cannot be written."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return UpdateRefused(
-        UpdateCode.NO_SPACE if full else UpdateCode.METADATA_UNAVAILABLE,
-        f"{what}: {error.strerror or type(error).__name__}",
-        again=True,
-    )
+    return disk_refusal(error, UpdateCode.METADATA_UNAVAILABLE, what)

@@ -15,10 +15,13 @@ from fleet_server.audit import verify as verify_audit
 from fleet_server.backup import BackupFailed, backups_in, create, restore, verify
 from fleet_server.backup.database import copy_out
 from fleet_server.backup.keeping import LOCK
+from fleet_server.backup.manifest import write_manifest
 from fleet_server.backup.staging import turn
 from fleet_server.cli.client import FleetClient
 from fleet_server.cli.target import LocalTarget
 from fleet_server.ingest import Arrival, Committer, Limits, Now, Rules, inspect
+from fleet_server.serve.backup_stamp import newest_point_ms
+from fleet_server.settings import DATABASE_VARIABLE
 from tests.fleet_server.backup.conftest import DIGEST, PICTURE, Site, tables
 from tests.rigs.databases import new_database
 from tests.rigs.deliveries import DeviceRig, grant
@@ -179,3 +182,53 @@ def test_files_and_audit_are_of_the_moment_of_the_database(
     assert manifest.audit_broken_at == 2
     assert verify(backup) == manifest
     own_site.restored(backup, tmp_path / "again")
+
+
+@pytest.mark.parametrize("what", ["a byte that has rotten", "a mode that somebody changed"])
+def test_what_an_earlier_backup_lost_is_not_passed_on(own_site: Site, what: str) -> None:
+    first, _ = own_site.back_up()
+    if what == "a byte that has rotten":
+        (first / PICTURE_NAME).write_bytes(b"x" + PICTURE[1:])
+    else:
+        (first / PICTURE_NAME).chmod(0o644)
+    second, manifest = own_site.back_up()
+    assert not manifest.absent
+    assert not (second / PICTURE_NAME).samefile(first / PICTURE_NAME)
+    assert verify(second) == manifest
+
+
+def test_the_backup_just_made_stays_whatever_the_others_are_dated(own_site: Site) -> None:
+    first, _ = own_site.back_up()
+    ahead = first.rename(first.with_name("fleet-20990101T000000Z"))
+    paths = own_site.api.application.settings.paths
+    second, manifest = own_site.back_up(keep=1)
+    assert [path for path, _ in backups_in(own_site.kept)] == [second]
+    assert second.name > ahead.name
+    assert newest_point_ms(paths) == manifest.point_ms
+    assert manifest.point_ms == own_site.api.clock.wall_ms, "its moment is the true one"
+    third, manifest = own_site.back_up()
+    (own_site.kept / f".old-{second.name}").touch()  # in the way of its rename
+    with pytest.raises(
+        BackupFailed, match=r"was made, and older backups could not be deleted: Not a directory"
+    ):
+        own_site.back_up(keep=1)
+    assert len(backups_in(own_site.kept)) == 3
+    assert verify(third) == manifest
+    assert newest_point_ms(paths) == own_site.api.clock.wall_ms
+
+
+def test_a_server_on_postgresql_does_not_become_one_on_a_file_unasked(own_site: Site, tmp_path: Path) -> None:
+    """Its URL stood in the environment, and the settings name none."""
+    settings = own_site.api.application.settings.paths.settings
+    settings.write_text(
+        "\n".join(line for line in settings.read_text().splitlines() if "database" not in line)
+    )
+    url = own_site.api.application.settings.database_url
+    backup, manifest = create(own_site.api.directory, own_site.kept, {DATABASE_VARIABLE: url})
+    write_manifest(backup, manifest.model_copy(update={"database": "postgresql"}))
+    with pytest.raises(ConfigError, match="ran on PostgreSQL and nothing names one now"):
+        restore(backup, tmp_path / "again", {})
+    assert not (tmp_path / "again").exists()
+    assert restore(backup, tmp_path / "again", {}, database="file").database == "sqlite"
+    write_manifest(backup, manifest)
+    assert restore(backup, tmp_path / "as-it-was", {}).database == "sqlite"

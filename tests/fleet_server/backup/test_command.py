@@ -53,6 +53,9 @@ def test_a_backup_is_made_listed_verified_and_restored(
     restored = command.json("restore", backup, target, "--database", database)
     assert (restored["directory"], restored["paused"]) == (str(target), [])
     assert set(restored["versions"]) == {"snapshot", "timestamp"}
+    assert (restored["rolling_back"], restored["invitations_void"]) == ([], 0)
+    assert command("restore", backup, tmp_path / "file", "--database", "file") == 0
+    assert " UTC, on a file of SQLite\n" in command.out, "it is said whatever it was before"
 
     assert command("restore", backup, target, "--database", "file") == 2
     assert (

@@ -46,6 +46,10 @@ def _more_events(backup: Path) -> None:
     path.write_text(json.dumps(found))
 
 
+def _evidence(backup: Path) -> Path:
+    return next(path for path in (backup / "evidence").rglob("*") if path.is_file())
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a bit of the database": (_flip("fleet.db"), "fleet.db is not what was saved"),
     "a bit of a key": (_flip("authority/ca.key"), "authority/ca.key is not what was saved"),
@@ -53,7 +57,18 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "half a manifest": (lambda backup: os.truncate(backup / NAME, 100), "manifest.json is damaged"),
     "a token that is gone": (lambda backup: (backup / "admin.token").unlink(), "admin.token is missing"),
     "a file more": (lambda backup: (backup / "tls/x.key").write_text("x"), "tls/x.key was added"),
-    "a key for all": (lambda backup: (backup / "authority/ca.key").chmod(0o644), "can be read by others"),
+    "a key for all": (
+        lambda backup: (backup / "authority/ca.key").chmod(0o644),
+        "authority/ca.key can be reached",
+    ),
+    "a certificate for all": (
+        lambda backup: (backup / "authority/ca.pem").chmod(0o604),
+        "its mode must be 600",
+    ),
+    "evidence for the group": (lambda backup: _evidence(backup).chmod(0o640), "evidence/.* can be reached"),
+    "a manifest for all": (lambda backup: (backup / NAME).chmod(0o644), "manifest.json can be reached"),
+    "a folder for the group": (lambda backup: backup.chmod(0o750), "the folder can be reached"),
+    "a folder in it": (lambda backup: (backup / "tls").chmod(0o711), "tls can be reached .* must be 700"),
     "a link": (lambda backup: (backup / "evidence/y").symlink_to("/etc/passwd"), "evidence/y is a link"),
     "no manifest": (lambda backup: (backup / NAME).unlink(), "is no backup"),
 }
@@ -76,6 +91,7 @@ def test_a_manifest_that_was_written_anew_is_held_against_the_rest(backup: Path)
         "audit_head": "0" * 64,
         "metadata": {**manifest.metadata, "models": 7},
         "revision": "0003",
+        "authority": "0" * 64,
         "files": tuple(file for file in manifest.files if not file.path.startswith("evidence/")),
     }
     for field, lie in lies.items():

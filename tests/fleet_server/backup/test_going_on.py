@@ -1,9 +1,13 @@
 """A server out of an old backup, and devices that have seen more than it knows: they go on with each other."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
+from sqlalchemy import select
 
 from edge_runtime.clock import NS_PER_MS, Clock, SystemClock
 from edge_runtime.protocol.update import DeviceFacts, UpdateAction
@@ -11,12 +15,15 @@ from edge_runtime.updates.trust import RunningRelease
 from fleet_server.backup import create, restore
 from fleet_server.backup.going_on import ASSIGNMENTS_AHEAD, METADATA_AHEAD
 from fleet_server.backup.manifest import read_manifest
+from fleet_server.devices import DeviceProblem
 from fleet_server.releases.catalog import newest_version
 from fleet_server.rollouts.states import RolloutState
 from fleet_server.serve.composition import broker_address, build
 from fleet_server.settings import ServerSettings
 from fleet_server.storage import Store
+from fleet_server.storage.operator_tables import AuditRow
 from tests.rigs.deliveries import FakeClock
+from tests.rigs.enrolments import Asker
 from tests.rigs.fleet_api import FleetApi, fleet_api, served
 from tests.rigs.release_parties import SignedFleet, configuration
 from tests.rigs.rollout_desk import rollout_desk
@@ -124,3 +131,32 @@ def test_a_rollout_waits_for_people_and_the_next_one_reaches_devices_that_were_a
             assert after.show(next_one).state is RolloutState.COMPLETED
             for device in after.devices.values():
                 assert (device.running.counter, device.last_seq > ASSIGNMENTS_AHEAD) == (4, True)
+
+
+def test_an_invitation_is_not_used_twice_and_what_rolls_back_is_named(tmp_path: Path) -> None:
+    for desk in rollout_desk(tmp_path, f"sqlite:///{tmp_path / 'fleet.db'}"):
+        fleet, services = desk.fleet, desk.api.application.services
+        good = fleet.publish(1)
+        fleet.publish(2, rollback_to=(good,))
+        fleet.enrol("dev-1", runs=(good, 1))
+        rollout = desk.started(2, stage(rules={"soak_s": 9999}))
+        fleet.round()
+        fleet.service.halt("anna", rollout, "worse at night")
+        fleet.service.approve("ben", rollout)
+        fleet.service.rollback("anna", rollout)
+        token = services.registry.invite("anna", device="dock-9").token
+        services.registry.invite("anna", serials=["SN-1", "SN-2"])
+        backup, _ = create(desk.api.directory, tmp_path / "backups", {}, clock=fleet.clock)
+        services.enrolment.enrol(Asker("dock-9").request(token))
+        found = restore(backup, tmp_path / "again", {}, database="file", clock=fleet.clock)
+        assert (found.gone_on.rolling_back, found.gone_on.paused) == ((rollout,), ())
+        assert found.gone_on.invitations_void == 2
+        settings = ServerSettings.load(found.directory, {})
+        again = build(settings, broker_address(settings, 8883), {}, clock=fleet.clock)
+        with pytest.raises(DeviceProblem, match="was used already"):
+            again.services.enrolment.enrol(Asker("dock-9").request(token))
+        with again.store.read() as session:
+            said = session.scalars(select(AuditRow).where(AuditRow.action == "server.restored")).one()
+            detail = json.loads(said.detail)
+            assert (detail["rolling_back"], detail["invitations_void"]) == ([rollout], 2)
+        again.close()

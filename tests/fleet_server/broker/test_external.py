@@ -2,15 +2,19 @@
 
 import os
 import signal
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fleet_server.authority import RevokedCertificate
+from edge_runtime.errors import ConfigError
+from fleet_server.authority import RevokedCertificate, ensure_server_certificate
 from fleet_server.broker.broker import BrokerError, BrokerState
 from fleet_server.broker.external import REWRITE_S, ExternalBroker, ExternalFiles
+from fleet_server.serve.parts import broker_of
+from fleet_server.settings import ServerSettings
 from tests.rigs.brokers import MosquittoBroker, Recorder, accepts, wait_until
 from tests.rigs.pki import Credentials
 from tests.rigs.site import Site, user_of
@@ -27,9 +31,9 @@ class OursByFiles(MosquittoBroker):
         super()._write_files()
         text = (self.directory / "mosquitto.conf").read_text()
         for line in (
-            f"cafile {self._site.authority_file}",
-            f"certfile {self._site.server.certificate}",
-            f"keyfile {self._site.server.key}",
+            f"cafile {self._files.authority}",
+            f"certfile {self._files.certificate}",
+            f"keyfile {self._files.key}",
             f"crlfile {self._files.revoked}",
             f"acl_file {self._files.access}",
         ):
@@ -45,7 +49,7 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture
 def files(site: Site) -> ExternalFiles:
-    return ExternalFiles(site.root / "revoked.crl", site.root / "access.acl")
+    return ExternalFiles(site.root / "external")
 
 
 @pytest.fixture
@@ -70,7 +74,7 @@ def test_a_revocation_silences_at_once_and_keeps_out(
 ) -> None:
     one, two = site.device("dev-1"), site.device("dev-2")
     everybody = {site.ingest_user, user_of(one), user_of(two)}
-    external = ExternalBroker(files, site.authority, site.clock)
+    external = ExternalBroker(files, site.server, site.authority, site.clock)
     external.start(everybody, [])
     mosquitto.start()
     server, first, second = (connect(mosquitto, who) for who in (site.ingest_credentials, one, two))
@@ -80,6 +84,7 @@ def test_a_revocation_silences_at_once_and_keeps_out(
 
     external = ExternalBroker(
         files,
+        site.server,
         site.authority,
         site.clock,
         reload=[sys.executable, "-c", f"import os; os.kill({mosquitto.pid}, {int(signal.SIGHUP)})"],
@@ -105,7 +110,7 @@ def test_a_superseded_certificate_is_out_by_the_list_but_an_open_connection_goes
 ) -> None:
     """The user is the common name alone, so mosquitto cannot tell the old connection from the new one."""
     old, new = site.device("dev-1"), site.device("dev-1")
-    external = ExternalBroker(files, site.authority, site.clock)
+    external = ExternalBroker(files, site.server, site.authority, site.clock)
     external.start({site.ingest_user, user_of(old)}, [])
     mosquitto.start()
     open_one, server = connect(mosquitto, old), connect(mosquitto, site.ingest_credentials)
@@ -128,7 +133,7 @@ def test_files_are_written_when_something_changed_or_the_list_is_old(
     one = site.device("dev-1")
     marks = site.root / "reloads"
     command = [sys.executable, "-c", f"open({str(marks)!r}, 'a').write('x')"]
-    external = ExternalBroker(files, site.authority, site.clock, reload=command)
+    external = ExternalBroker(files, site.server, site.authority, site.clock, reload=command)
     external.start({site.ingest_user}, [])
     external.apply({site.ingest_user}, [])
     assert marks.read_text() == "x"
@@ -138,6 +143,19 @@ def test_files_are_written_when_something_changed_or_the_list_is_old(
     site.clock.pass_s(REWRITE_S + 1)
     external.apply({site.ingest_user, user_of(one)}, [])
     assert marks.read_text() == "xxx"
+    assert {path.name for path in files.folder.iterdir()} == {
+        "ca.pem",
+        "server.pem",
+        "server.key",
+        "access.acl",
+        "revoked.crl",
+    }, "the broker is given this folder: no other secret lies in it"
+    site.server.certificate.unlink()
+    assert ensure_server_certificate(site.authority, site.server, ["localhost"])
+    external.apply({site.ingest_user, user_of(one)}, [])
+    assert marks.read_text() == "xxxx", "told of a renewed certificate"
+    assert files.certificate.read_bytes() == site.server.certificate.read_bytes()
+    assert files.key.read_bytes() == site.server.key.read_bytes()
     external.stop()
     assert external.status().state is BrokerState.EXTERNAL
 
@@ -145,14 +163,29 @@ def test_files_are_written_when_something_changed_or_the_list_is_old(
 def test_a_reload_command_that_fails_is_said_and_tried_again(site: Site, files: ExternalFiles) -> None:
     user = {site.ingest_user}
     failing = [sys.executable, "-c", "import sys; sys.exit('no such\\nunit')"]
-    external = ExternalBroker(files, site.authority, site.clock, reload=failing)
+    external = ExternalBroker(files, site.server, site.authority, site.clock, reload=failing)
     for _ in range(2):
         with pytest.raises(BrokerError, match="failed with code 1: no such unit"):
             external.apply(user, [])
     assert "failed" in external.status().trouble
     slow = [sys.executable, "-c", "import time; time.sleep(60)"]
     with pytest.raises(BrokerError, match="took longer"):
-        ExternalBroker(files, site.authority, site.clock, reload=slow, reload_s=0.2).apply(user, [])
+        ExternalBroker(files, site.server, site.authority, site.clock, reload=slow, reload_s=0.2).apply(
+            user, []
+        )
     missing = [os.fspath(site.root / "absent")]
     with pytest.raises(BrokerError, match="cannot be run: No such file"):
-        ExternalBroker(files, site.authority, site.clock, reload=missing).apply(user, [])
+        ExternalBroker(files, site.server, site.authority, site.clock, reload=missing).apply(user, [])
+
+
+def test_the_settings_name_the_folder(site: Site, tmp_path: Path) -> None:
+    for named, folder in ((None, site.root / "external"), (str(tmp_path / "for-it"), tmp_path / "for-it")):
+        section = {"kind": "external", "url": "mqtts://broker.example:8883", "files": named}
+        settings = ServerSettings.at(site.root, broker=section)
+        broker_of(settings, site.authority, site.clock).start({site.ingest_user}, [])
+        assert (folder / "server.key").read_bytes() == site.server.key.read_bytes()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (tmp_path / "file").touch()
+    broken = ExternalBroker(ExternalFiles(tmp_path / "file/below"), site.server, site.authority, site.clock)
+    with pytest.raises(ConfigError, match="cannot be made: Not a directory"):
+        broken.start({site.ingest_user}, [])

@@ -142,6 +142,7 @@ for words, allowed in {lines!r}:
     found = [name for name in {HEAVY!r} if name in sys.modules and name not in allowed]
     assert not found, (words, found)
 """
+    # as many commands as there are, each imported anew, on a machine that may be busy
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )

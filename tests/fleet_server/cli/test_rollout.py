@@ -139,7 +139,7 @@ def test_a_good_rollout_from_plan_to_completed(
     assert lines[3].split() == ["stage", "share", "devices", "opens", "(UTC)", "needs", "a", "pass", "shows"]
     assert lines[5].startswith("    1   20 %  ")
     assert "bytes       17 MiB of downloads" in vera.out
-    assert "WARNING     stage 1 may pass on 1 good devices" in vera.out
+    assert "WARNING     stage 1 may pass on 1 good device" in vera.out
 
     assert vera("rollout", "plan", str(plan), "--devices") == 0
     rows = vera.out.split("\n\n")[1].splitlines()[2:]

@@ -8,7 +8,7 @@ from edge_runtime.errors import ConfigError
 from fleet_server.cli.output import clean, size
 from fleet_server.cli.target import LocalTarget, RemoteTarget, choose
 from fleet_server.cli.values import instant_ms, labels_of, span_s
-from fleet_server.rollouts.in_words import span
+from fleet_server.in_words import span
 from tests.rigs.deliveries import WALL_MS, FakeClock
 
 TOKEN = "eft1." + "a" * 16 + "." + "b" * 43

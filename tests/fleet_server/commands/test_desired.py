@@ -225,11 +225,40 @@ def test_without_the_directors_key_assignments_go_out_and_nothing_is_settled(des
     assert (found.assignments, found.settled) == ((b"one",), None)
 
 
-def test_a_row_that_another_version_wrote_stops_nobody_else(desk: Desk) -> None:
-    desk.write("dev-1", b"of another time")
-    desk.want("dev-2", b"two")
-    assert desk.publisher.step() == 2
-    assert desk.broker.kept == {_topic("dev-2"): b"two"}
-    assert desk.publisher.step() == 0
+def test_of_a_row_that_another_build_wrote_the_device_keeps_what_it_has(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
     desk.want("dev-1", b"one")
     assert desk.publisher.step() == 1
+    desk.write("dev-1", b"of another time")
+    desk.want("dev-2", b"two")
+    assert [desk.publisher.step() for _ in range(3)] == [1, 0, 0]
+    assert desk.broker.kept == {_topic("dev-1"): b"one", _topic("dev-2"): b"two"}
+    assert desk.row("dev-1").state == "queued", "a build that can read it still sends it"
+    desk.write("dev-1", b"of a third time")
+    assert desk.publisher.step() == 0
+    said = [one.getMessage() for one in caplog.records]
+    assert [text.partition(" cannot be read: ")[0] for text in said] == ["the desired state of dev-1"] * 2
+    desk.want("dev-1", b"newer")
+    assert desk.publisher.step() == 1
+    assert desk.broker.kept[_topic("dev-1")] == b"newer"
+
+
+def test_a_device_that_is_put_out_keeps_nothing_of_a_row_that_cannot_be_read(desk: Desk) -> None:
+    desk.want("dev-1", b"one")
+    desk.publisher.step()
+    desk.write("dev-1", b"of another time")
+    assert desk.publisher.step() == 0
+    desk.device("dev-1", "revoked")
+    assert desk.publisher.step() == 1
+    assert desk.broker.kept == {}
+
+
+def test_rows_that_cannot_be_read_keep_no_others_waiting(desk: Desk) -> None:
+    for number in range(AT_ONCE):
+        desk.device(f"box-{number}")
+        desk.write(f"box-{number}", b"of another time")
+    desk.clock.advance(1)
+    desk.want("dev-2", b"two")
+    assert [desk.publisher.step(), desk.publisher.step()] == [0, 1]
+    assert desk.broker.kept == {_topic("dev-2"): b"two"}

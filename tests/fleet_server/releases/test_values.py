@@ -38,7 +38,13 @@ def test_what_the_overlay_declares_is_signed(fleet: SignedFleet, tmp_path: Path)
         ("values: {gate: {type: text}}\n", "one_of"),
         ('values: {gate: {type: text, one_of: ["${env:PATH}"]}}\n', "pattern"),
         ("values: {score: {type: switch}}\nmodels: {}\n", "declared and used nowhere"),
-        ("values: [score]\n", "values: "),
+        ("values: [score]\n", "values is a table"),
+        ("values: false\n", "values is a table"),
+        ("values: {score: {type: number, minimum: true, maximum: 2}}\n", "minimum: a number is needed"),
+        ('values: {score: {type: number, one_of: ["0.5"]}}\n', "one_of.0: a number is needed"),
+        ("values: {score: {type: integer, minimum: 0, maximum: true}}\n", "maximum: .* valid integer"),
+        ("values: {score: {type: integer, one_of: [1.0]}}\n", "one_of.0: .* valid integer"),
+        ("values: {gate: {type: text, one_of: [1]}}\n", "one_of.0: .* valid string"),
     ],
 )
 def test_a_declaration_that_is_none_is_not_packed(tmp_path: Path, text: str, sentence: str) -> None:

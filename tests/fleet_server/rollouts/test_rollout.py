@@ -227,7 +227,7 @@ def test_a_stage_waits_for_what_people_signed_and_wider_or_sooner_is_refused(fle
     rollout = fleet.run(1, stage(5000), stage(9000))
     fleet.rounds(5, 10)
     waiting = fleet.show(rollout).stages_view[1]
-    assert (waiting.state, waiting.waits_for) == (StageState.PENDING, "its time, in 3550 s")
+    assert (waiting.state, waiting.waits_for) == (StageState.PENDING, "its time, in 59m 10s")
     asked = [name for name, device in fleet.devices.items() if device.seen]
     assert all(bucket(SALT, name) < 5000 for name in asked)
     fleet.rounds(3, 3600)

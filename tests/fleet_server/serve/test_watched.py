@@ -44,8 +44,7 @@ def test_it_is_fed_for_as_long_as_threads_take_work(manager_socket: socket.socke
     async def live() -> int:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
         feeding = asyncio.create_task(keep_fed(manager))
-        while await asyncio.sleep(0.01, not _drain(manager_socket)):
-            pass
+        await asyncio.wait_for(_fed(manager_socket), 60)
         hung = asyncio.ensure_future(asyncio.to_thread(free.wait, 60))
         await asyncio.sleep(PERIOD_US * 3 / 1e6)
         _drain(manager_socket)
@@ -60,6 +59,18 @@ def test_it_is_fed_for_as_long_as_threads_take_work(manager_socket: socket.socke
 
     assert asyncio.run(live()) == 0
     manager.close()
+
+
+def test_where_nobody_watches_it_is_over_at_once(manager_socket: socket.socket, tmp_path: Path) -> None:
+    manager = service_manager({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+    asyncio.run(asyncio.wait_for(keep_fed(manager), 60))
+    assert _drain(manager_socket) == 0
+    manager.close()
+
+
+async def _fed(found: socket.socket) -> None:
+    while not _drain(found):
+        await asyncio.sleep(0.01)
 
 
 def _drain(found: socket.socket) -> int:

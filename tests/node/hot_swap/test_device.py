@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edge_runtime.cli.status_sources import gather
-from edge_runtime.clock import SystemClock
+from edge_runtime.clock import SystemClock, boot_id
 from edge_runtime.config import load_config
 from edge_runtime.node.places import exchange_places
 from edge_runtime.protocol.swap import (
@@ -97,8 +97,8 @@ def test_a_release_looks_from_the_start_and_another_takes_over_while_the_guard_w
 def given_up_at_its_next_start(running: RunningDevice) -> None:
     """It was accepted, and perception has begun with it five times in a row since: the one before looks again."""
     places = Places(running.state.updates)
-    places.trial_starts.mkdir()
-    (places.trial_starts / "m").write_text(f"{SECOND} {MAX_WATCHED_STARTS} 0\n")
+    places.watched_starts.mkdir()
+    (places.watched_starts / "m").write_text(f"{SECOND} {MAX_WATCHED_STARTS} 0\n")
     places.files(SECOND).parent.mkdir(parents=True)
     places.files(SECOND).symlink_to(places.files(FIRST))
     write_slots(places, Slots(slots={"m": SlotState(active=SECOND, last_good=FIRST)}))
@@ -119,13 +119,13 @@ def test_an_end_in_order_is_not_held_against_a_release(
     places.files(FIRST).parent.mkdir(parents=True)
     places.files(FIRST).symlink_to(other())
     write_slots(places, Slots(slots={"m": SlotState(active=FIRST)}))
-    places.trial_starts.mkdir()
-    (places.trial_starts / "m").write_text(f"{FIRST} 3 50\n")
+    places.watched_starts.mkdir()
+    (places.watched_starts / "m").write_text(f"{FIRST} 3 50\n")
     with Exchanging(swap_config(tmp_path, fast_package, street), tmp_path, updates=places.root) as device:
         assert device.look().running.release == FIRST
-        assert (places.trial_starts / "m").read_text() == f"{FIRST} 4 50\n"
-    release, starts, used = (places.trial_starts / "m").read_text().split()
-    assert (release, starts) == (FIRST, "0")
+        assert (places.watched_starts / "m").read_text() == f"{FIRST} 4 50 {boot_id()}\n"
+    release, starts, used, boot = (places.watched_starts / "m").read_text().split()
+    assert (release, starts, boot) == (FIRST, "0", boot_id())
     assert 50 <= int(used) < 600
 
 

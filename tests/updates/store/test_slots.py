@@ -23,13 +23,31 @@ def test_a_trial_that_passes_and_one_that_fails() -> None:
     state = state.begun(B, {"gate": 3})
     assert (state.active, state.trial, state.last_good, state.values) == (B, True, A, {"gate": 3})
     state = state.reverted()
-    assert (state.active, state.trial, state.last_good, state.values) == (A, False, A, {})
+    assert (state.active, state.trial, state.last_good, state.values) == (A, False, None, {})
 
 
 def test_a_trial_replaced_by_another_was_never_good() -> None:
     state = SlotState().begun(A, {"x": 1}).committed().begun(B, {}).begun(C, {})
     assert (state.active, state.last_good, state.last_good_values) == (C, A, {"x": 1})
     assert state.reverted().active == A
+
+
+def test_a_trial_that_fails_leaves_the_slot_as_it_was() -> None:
+    """What the one before goes back to is kept: it may have been accepted an hour ago, and not stay."""
+    good = SlotState().begun(A, {"x": 1}).committed()
+    accepted = good.begun(B, {"x": 2}).committed()
+    tried = accepted.begun(C, {}).begun(C, {"x": 3})
+    assert Slots().with_slot("people", tried).needed() == {A, B, C}
+    assert tried.reverted() == accepted
+    passed = tried.committed()
+    assert (passed.last_good, passed.earlier, passed.earlier_values) == (B, None, {})
+    assert (accepted.given_up().active, accepted.given_up().values) == (A, {"x": 1})
+
+
+def test_what_is_given_up_is_never_opened_once_more() -> None:
+    given_up = SlotState().begun(A, {}).committed().begun(B, {}).committed().given_up()
+    assert (given_up.active, given_up.last_good) == (A, A)
+    assert given_up.given_up() == SlotState(), "what the configuration names is left"
 
 
 def test_nothing_is_reverted_without_a_trial() -> None:

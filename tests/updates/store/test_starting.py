@@ -46,7 +46,7 @@ def test_a_good_release_starts_as_often_as_it_likes(store: ReleaseStore, root: P
     for _ in range(10):
         found = begin_start(root, "people")
         assert (found.release, found.files) == (sha256, store.files(sha256))
-    assert list((root / "trial-starts").iterdir()) == [], "nothing is written at its starts any more"
+    assert list((root / "watched-starts").iterdir()) == [], "nothing is written at its starts any more"
 
 
 def test_one_that_was_accepted_and_does_not_stay_is_given_up_after_five_starts(
@@ -67,6 +67,54 @@ def test_one_that_was_accepted_and_does_not_stay_is_given_up_after_five_starts(
         assert begin_start(root, "people").release == good, "what was good before is not watched anew"
 
 
+def test_what_was_given_up_stays_so_after_a_reboot(store: ReleaseStore, root: Path) -> None:
+    good, bad = accepted(store, b"1"), accepted(store, b"2")
+    for _ in range(MAX_WATCHED_STARTS + 1):
+        found = begin_start(root, "people", boot="first")
+    assert found.gave_up == bad
+    for boot in ("second", "third"):
+        found = begin_start(root, "people", boot=boot)
+        assert (found.release, found.gave_up) == (good, bad)
+
+
+def test_starts_that_ended_with_the_device_are_no_crashes(store: ReleaseStore, root: Path) -> None:
+    """A robot that is switched on and off by hand: nobody asks perception to end."""
+    accepted(store, b"1")
+    sha256 = accepted(store, b"2")
+    for boot in range(3 * MAX_WATCHED_STARTS):
+        assert begin_start(root, "people", boot=f"boot-{boot}").release == sha256
+    # what crashes and takes now and then the device along is given up for its crashes alone
+    opened = [begin_start(root, "people", boot=f"late-{start // 2}").release for start in range(20)]
+    assert opened.index(next(one for one in opened if one != sha256)) == 2 * MAX_WATCHED_STARTS - 1
+
+
+def test_a_later_trial_leaves_the_watch_as_it_was(store: ReleaseStore, root: Path) -> None:
+    good, bad = accepted(store, b"1"), accepted(store, b"2")
+    later = put(store, {"manifest.json": b"3"})
+    for _ in range(MAX_WATCHED_STARTS - 1):
+        assert begin_start(root, "people").release == bad
+    store.begin_trial("people", later)
+    assert begin_start(root, "people").release == later
+    store.revert("people")
+    assert begin_start(root, "people").release == bad
+    for _ in range(3):
+        found = begin_start(root, "people")
+        assert (found.release, found.gave_up) == (good, bad)
+
+
+def test_a_trial_goes_back_past_what_does_not_stay(store: ReleaseStore, root: Path) -> None:
+    """Both do not stay, and nobody writes slots: perception comes to the one that did by itself."""
+    good, bad = accepted(store, b"1"), accepted(store, b"2")
+    later = put(store, {"manifest.json": b"3"})
+    store.begin_trial("people", later)
+    opened = [begin_start(root, "people").release for _ in range(MAX_TRIAL_STARTS + MAX_WATCHED_STARTS + 3)]
+    assert opened == [later] * MAX_TRIAL_STARTS + [bad] * MAX_WATCHED_STARTS + [good] * 3
+    stayed(root, "people", later, 3600.0)
+    assert begin_start(root, "people").gave_up == later
+    store.revert("people")
+    assert begin_start(root, "people").gave_up == bad
+
+
 @pytest.mark.parametrize("lived_s", [600.0, 1e4, 0.0])
 def test_starts_that_stayed_or_ended_in_order_are_not_held_against_it(
     store: ReleaseStore, root: Path, lived_s: float
@@ -79,7 +127,7 @@ def test_starts_that_stayed_or_ended_in_order_are_not_held_against_it(
 
 
 def test_the_watch_is_a_day_in_use_and_not_a_day_off(store: ReleaseStore, root: Path) -> None:
-    sha256, file = accepted(store, b"1"), root / "trial-starts" / "people"
+    sha256, file = accepted(store, b"1"), root / "watched-starts" / "people"
     for _ in range(WATCHED_S // 3600 - 1):
         stayed(root, "people", sha256, 3600.0)
         assert file.exists()
@@ -113,9 +161,9 @@ def test_what_was_accepted_is_not_given_up_for_a_full_disk_or_a_damaged_count(
     store: ReleaseStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sha256 = accepted(store, b"1")
-    (root / "trial-starts" / "people").write_bytes(b"rubbish")
+    (root / "watched-starts" / "people").write_bytes(b"rubbish")
     assert begin_start(root, "people").release == sha256
-    (root / "trial-starts" / "people").write_text(f"{sha256} 3 0\n")
+    (root / "watched-starts" / "people").write_text(f"{sha256} 3 0\n")
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -46,11 +46,8 @@ class PluginLibrary:
             for place in (path, *path.parents):
                 _require_safe(place)
             digest = sha256_file(path)
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-        ) as error:  # RuntimeError: links in a circle, before Python 3.13
+        except (OSError, RuntimeError, ValueError) as error:
+            # RuntimeError: links in a circle, before Python 3.13
             why = getattr(error, "strerror", None) or str(error)
             raise PluginRefused(f"the plugin library {self.path} cannot be read: {why}") from error
         if digest != self.sha256:

@@ -50,14 +50,10 @@ class Seen:
     Attributes:
         events: of the rules.
         taken: a picture was taken by the consumer.
-        age_ns: of it, when it was evaluated.
-        blind: nobody could see.
     """
 
     events: tuple[EventRecord, ...] = ()
     taken: bool = False
-    age_ns: int = 0
-    blind: bool = False
 
 
 class _Lens:
@@ -78,7 +74,7 @@ class _Lens:
         self.due.clear()
 
 
-class Eyes:
+class CameraPipeline:
     """One camera and its desk.
 
     Args:
@@ -89,6 +85,10 @@ class Eyes:
         fps: pictures a second, more than 0.
         relied_on: a body moves by what it shows.
         content_check: whether pictures are looked at for being dark or frozen.
+
+    Attributes:
+        watch: of the camera.
+        model_ns: what one inference takes.
     """
 
     def __init__(
@@ -126,8 +126,7 @@ class Eyes:
         self.watch = CameraWatch(
             live=True, max_age_ns=MAX_AGE_NS, deadline_ns=DEADLINE_NS, relied_on=relied_on
         )
-        self._sequence = 0
-        self.slowness = 1.0
+        self._sequence, self.model_ns = 0, MODEL_NS
 
     def seconds(self) -> float:
         """Since the camera began."""
@@ -146,7 +145,7 @@ class Eyes:
         if self._state in (SourceState.STALLED, SourceState.RECONNECTING):
             reason = Unobserved.STALLED if self._state is SourceState.STALLED else Unobserved.LOST
             events = tuple(self._desk.unobserved(reason, now_ns))
-            return Seen(events, blind=True)
+            return Seen(events)
         return seen
 
     def _read(self, now_ns: int) -> Seen:
@@ -182,17 +181,17 @@ class Eyes:
         frame = Frame(
             grab.image, CAMERA, 0, self._sequence, grab.capture_ns, media_ns, look.dark, look.frozen
         )
-        age_ns = now_ns - grab.capture_ns + round(MODEL_NS * self.slowness)
+        age_ns = now_ns - grab.capture_ns + self.model_ns
         if look.dark or look.frozen:
             reason = Unseen.DARK if look.dark else Unseen.FROZEN
             self.watch.took(NotEvaluated(frame, reason, reason.value, "double"), age_ns, (), now_ns)
             unseen = Unobserved.DARK if look.dark else Unobserved.FROZEN
             events = tuple(self._desk.unobserved(unseen, grab.capture_ns))
-            return Seen(events, taken=True, age_ns=age_ns, blind=True)
+            return Seen(events, taken=True)
         detections = self._detect(grab)
         events = tuple(self._desk.observe(frame, self._tracker.update(detections, media_ns)))
         self.watch.took(Evaluated(frame, detections, "double"), age_ns, events, now_ns)
-        return Seen(events, taken=True, age_ns=age_ns)
+        return Seen(events, taken=True)
 
     def _detect(self, grab: Grab) -> Detections:
         """The truth of the picture's own time; nothing where the picture shows nothing."""

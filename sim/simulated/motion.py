@@ -11,7 +11,7 @@ from typing import Any
 from edge_runtime.clock import NS_PER_MS, NS_PER_S
 from edge_runtime.config.body_file import read_body_file
 from edge_runtime.guard import machine
-from edge_runtime.guard.conditions import BY_BIT, Condition, conditions_in
+from edge_runtime.guard.conditions import Condition, conditions_in
 from edge_runtime.guard.lease import LENGTH_NS, Lease
 from edge_runtime.guard.memory import Inputs, Outputs, Record, State
 from edge_runtime.guard.motion_gate.judge import Judge, Proposal, Stop
@@ -19,14 +19,12 @@ from edge_runtime.guard.motion_gate.settings import profile_of
 from edge_runtime.guard.profile import EVERYTHING, Profile, from_json
 from edge_runtime.guard.still import still_body
 from sim.robot import Robot
+from sim.scenario.timeline import SERVICE_RESTARTS_S
 from sim.simulated.clock import SimClock
 
 BODIES = Path(__file__).parents[2] / "deploy" / "bodies"
 PLANNER_NS = 50 * NS_PER_MS
 TTL_NS = 150 * NS_PER_MS
-RESTARTS_NS = 2 * NS_PER_S
-"""The service manager starts a guard again that was killed."""
-
 _BOOT = "simulated"
 _RELEASED = Stop(pressed=False)
 
@@ -45,11 +43,12 @@ class Guarding:
     Args:
         clock: of the device.
         profile: of the body.
-        arms: somebody arms it as soon as that is possible: a person at a cart, at the start alone.
+        still: a body that cannot move arms itself; a cart is armed by a person, at the start alone.
+        restarts: the service manager starts it again when it was killed.
     """
 
-    def __init__(self, clock: SimClock, profile: Profile, *, still: bool) -> None:
-        self.profile, self._clock, self._still = profile, clock, still
+    def __init__(self, clock: SimClock, profile: Profile, *, still: bool, restarts: bool) -> None:
+        self.profile, self._clock, self._still, self._restarts = profile, clock, still, restarts
         self._starts = 0
         self._killed_ns: int | None = None
         self.stopped = False
@@ -72,9 +71,9 @@ class Guarding:
         return self._memory.state
 
     @property
-    def alive(self) -> bool:
-        """Whether it turns."""
-        return self._killed_ns is None and not self.stopped
+    def away(self) -> bool:
+        """Whether it was killed and is not there again; its workers end and come with it."""
+        return self._killed_ns is not None
 
     def kill(self) -> None:
         """Its process is killed; the service manager starts it again."""
@@ -86,7 +85,7 @@ class Guarding:
         """One turn; None while its process is stopped or away."""
         now_ns = self._clock.now_ns
         if self._killed_ns is not None:
-            if now_ns - self._killed_ns < RESTARTS_NS:
+            if not self._restarts or now_ns - self._killed_ns < SERVICE_RESTARTS_S * NS_PER_S:
                 return None
             self._killed_ns = None
             # what lies on disk says that motion was permitted, where it was: that cannot vouch for the body
@@ -106,7 +105,7 @@ class Guarding:
         return self.outputs
 
 
-class Driving:
+class Motion:
     """The lease, the motion gate, the planner that proposes, and the body.
 
     Args:
@@ -217,9 +216,4 @@ def names_of(mask: int) -> frozenset[str]:
     return frozenset(condition.value for condition in conditions_in(mask))
 
 
-def mask_named(name: str) -> int:
-    """The mask of one condition; 0 where there is none of this name."""
-    return next((one.mask for one in BY_BIT if one.value == name), 0)
-
-
-HUNG = Condition.WORKER_HUNG.mask
+HUNG, DEAD = Condition.WORKER_HUNG.mask, Condition.WORKER_DEAD.mask
