@@ -16,11 +16,12 @@ from sim.network import Impairment, Network
 from sim.process import Process, RoadError
 from sim.scenario.document import read_scenario, scenario_files
 from sim.scenario.faults import WORLD
-from sim.scenario.records import DeviceSpec, Fault, Rig, World
+from sim.scenario.records import DeviceSpec, Expectation, Fault, Rig, Scenario, World
 from sim.scenario.timeline import NeverReady, Timeline
 from sim.scene.camera import VirtualCamera
 from sim.scene.render import Renderer
 from sim.simulated.device import SimDevice, View
+from sim.simulated.rig import _Run
 from sim.simulated.world import means_of as simulated_means
 
 SPEC = DeviceSpec(
@@ -209,6 +210,31 @@ def test_the_simulated_rig_brings_it_about_and_puts_it_right(bench: Bench, key: 
         means.end()
         bench.run(1.5)
         assert not seen(bench), "it is not put right"
+
+
+def test_a_body_that_stood_has_no_stopping_distance(bench: Bench) -> None:
+    covered = Fault(name="covered", at=12, lasts=2, unit="lens", kind="covered")
+    scenario = Scenario(
+        name="stood",
+        title="",
+        about="",
+        rigs=("sim",),
+        duration=15,
+        device=SPEC,
+        fault=(covered,),
+        expect=(Expectation(measure="stop", at_most=2, unit="m"),),
+    )
+    motion, run = bench.device.motion, _Run(scenario, bench.device, bench.renderer)
+    assert motion is not None
+    assert motion.robot.stands
+    run._begins(covered)
+    run._measure_stop(motion)
+    assert "stop" not in run._trace.values
+    motion.robot.v_m_s = 0.3
+    run._begins(covered)
+    motion.robot.v_m_s = 0.0
+    run._measure_stop(motion)
+    assert run._trace.values["stop"] == 0.0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sim.rigs import run
 from sim.scenario.document import FOLDER, read_scenario, scenario_files
 from sim.scenario.records import Protection, Scenario
 
-SHORT = ("guard_stopped", "disk_full")
+SHORT = ("guard_stopped",)
 SCENARIOS = {path.stem: read_scenario(path) for path in scenario_files()}
 SIMULATED = [one for one in SCENARIOS.values() if "sim" in one.rigs]
 MUTANTS = [(one, protection) for one in SIMULATED for protection in one.protections]

@@ -136,7 +136,7 @@ AIRS = {
 @pytest.mark.parametrize(
     "air",
     [
-        pytest.param(air, id=name, marks=(pytest.mark.trial,) * (name in ("slow", "mild")))
+        pytest.param(air, id=name, marks=(pytest.mark.trial,) * (name != "sudden"))
         for name, air in AIRS.items()
     ],
 )
