@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.errors import EdgeRuntimeError
+from sim.local.certificate import certificates
 from sim.local.load import approved_event
 from sim.local.site import Site, opened
 from sim.local.world import means_of
@@ -190,3 +191,4 @@ class _Run:
         trace.counts["injections"] = sum(kind == "fault_injected" for _, kind in stored)
         trace.counts["held"] = status.gate.get("held", 0)
         trace.counts["restarts"] = self._restarts
+        trace.counts["renewals"] = certificates(site.server) - 1  # the first is that of its enrolment

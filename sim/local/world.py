@@ -3,6 +3,8 @@
 import signal
 from collections.abc import Callable, Mapping
 
+from edge_runtime.clock import SystemClock
+from sim.local.certificate import expire
 from sim.local.site import Site
 from sim.network import Impairment
 from sim.scenario.timeline import SERVICE_RESTARTS_S, Means, Timeline
@@ -33,6 +35,11 @@ def means_of(site: Site, timeline: Timeline, now: Callable[[], float]) -> Mappin
         site.kill_guard()
         timeline.at(now() + SERVICE_RESTARTS_S, site.start, mends=True)
 
+    def outlive_certificate(_: float) -> None:
+        site.kill_guard()
+        expire(site.server, site.state, SystemClock())
+        timeline.at(now() + SERVICE_RESTARTS_S, site.start, mends=True)
+
     return {
         ("lens", "covered"): Means(lambda _: cover(True), lambda: cover(False)),  # noqa: FBT003
         ("link", "lost"): Means(lambda _: site.network.cut(), heal),
@@ -45,5 +52,6 @@ def means_of(site: Site, timeline: Timeline, now: Callable[[], float]) -> Mappin
         ("worker", "hung"): Means(lambda _: site.signal_worker("perception", signal.SIGSTOP)),
         ("worker", "killed"): Means(lambda _: site.signal_worker("perception", signal.SIGKILL)),
         ("guard", "killed"): Means(kill_guard),
+        ("certificate", "expires"): Means(outlive_certificate),
         ("policy", "missing"): Means(lambda _: site.policy.unlink(), site.give_policy),
     }

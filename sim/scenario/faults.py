@@ -52,6 +52,9 @@ WORLD: Mapping[tuple[str, str], WorldFault] = {
     ("worker", "killed"): WorldFault("perception is killed", (SIM, LOCAL), lasts=False),
     ("guard", "stopped"): WorldFault("the guard's process is stopped", (SIM,)),
     ("guard", "killed"): WorldFault("the guard's process is killed", (SIM, LOCAL), lasts=False),
+    ("certificate", "expires"): WorldFault(
+        "the device is away until an hour after the end of its certificate", (LOCAL,), lasts=False
+    ),
     ("policy", "missing"): WorldFault("the policy's file is taken away", (SIM, LOCAL)),
 }
 

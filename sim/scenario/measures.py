@@ -170,6 +170,7 @@ MEASURES: Mapping[str, Measure] = {
     "injections": Measure(
         "events", "of injected faults, that the server has", (), _count("injections"), LOCAL
     ),
+    "renewals": Measure("times", "certificates that the server signed anew", (), _count("renewals"), LOCAL),
     "restarts": Measure("times", "processes that were started again", (), _count("restarts")),
     "breaks": Measure("times", "open connections to the server that broke", (), _count("breaks")),
     "late_frames": Measure("share", "frames older than their deadline", (), _value("late_frames"), SIM),
