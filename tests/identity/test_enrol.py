@@ -30,7 +30,7 @@ from edge_runtime.identity import (
     renew,
     ssl_context,
 )
-from edge_runtime.identity.client import checked_url
+from edge_runtime.identity.client import MAX_ANSWER_BYTES, checked_url
 from edge_runtime.identity.files import enrolment_folder, locked
 from edge_runtime.protocol.enrolment import EnrolmentState, EnrolmentToken
 from edge_runtime.protocol.metadata_limits import MAX_ROOT_BYTES
@@ -295,7 +295,7 @@ def test_no_server_holds_a_device_beyond_the_deadline(
 
 BAD_ANSWERS = [
     (b"{}", "200 OK", "application/json", IdentityError, "one certificate of its authority"),
-    (b"x" * 200_000, "200 OK", "text/plain", IdentityError, "far too long"),
+    (b"x" * (MAX_ANSWER_BYTES + 1), "200 OK", "text/plain", IdentityError, "far too long"),
     (b"", "302 Found", "text/plain", IdentityError, "answered with 302"),
     (b"<html>", "404 Not Found", "text/html", IdentityError, "is this the fleet server's address"),
     (b'{"detail": "busy\\nvery"}', "503 No", "application/problem+json", ServerUnreachable, "busy very"),
