@@ -5,6 +5,8 @@ PYTHON ?=
 BIN    := $(VENV)/bin
 OUT    ?= out
 ARGS   ?=
+# Two lanes share out the folders of tests; LANES= runs one test after another.
+LANES  ?= -n 2
 
 # What `make demo` looks at, with what, and which rules it applies; empty means the driver-monitoring camera.
 CLIP  ?=
@@ -46,8 +48,8 @@ demo: assets ## Watch the whole road, from a camera to the fleet server, its cab
 demo-rollout: assets ## Watch signed versions go out in rings, and a damaged one be stopped; results in out/demo-rollout
 	@$(BIN)/python -m deploy.demo.rollout.run --out $(OUT)/demo-rollout $(ARGS)
 
-test: assets ## The short form of the tests (and guard-coverage where all of them run)
-	@$(BIN)/pytest $(ARGS)
+test: assets ## The short form of the tests, in two lanes (and guard-coverage where all of them run)
+	@$(BIN)/pytest $(if $(strip $(ARGS)),,$(LANES)) $(ARGS)
 ifeq ($(strip $(ARGS)),)
 	@$(MAKE) --no-print-directory guard-coverage
 endif
@@ -74,8 +76,8 @@ bench: assets ## Measure speed against bare loops and peers (ratios in one run; 
 trials: assets ## Long and repeated tests (tens of minutes)
 	@$(BIN)/pytest -m trial -s --timeout 1800 $(ARGS)
 
-soak: assets ## Runs of many minutes: memory, descriptors and ages stay flat
-	@$(BIN)/pytest -m soak -s --timeout 7200 $(ARGS)
+soak: assets ## Runs of many minutes (EDGE_SOAK_MINUTES=10) against budgets of each process; results in out/soak
+	@EDGE_SOAK_OUT=$(abspath $(OUT)/soak) $(BIN)/pytest -m soak -s --timeout 86400 $(ARGS)
 
 docs: setup ## Build the documentation into build/site; a broken link or a stale page fails
 	@$(BIN)/python -m docs.generate_reference --check

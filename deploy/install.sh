@@ -1,19 +1,22 @@
 #!/bin/sh
-# Installs or upgrades a fleet server or a device, and goes back to the version before.
+# Installs or upgrades a fleet server or a device, goes back to the version before, and removes it.
 #
 #   install.sh server|device SOURCE [--check] [--dest DIR] [--no-backup]
 #   install.sh server|device --back [--check] [--dest DIR]
+#   install.sh server|device --remove [--check] [--dest DIR]
 #
 # SOURCE is a wheel of this project or a checkout of it. What else it needs comes in the versions of requirements.lock,
 # which lies in the checkout, beside the wheel, or in the tree of this script. Each version has a virtual environment of its own below
 # /opt/<name>/releases; `current` names the one in force and `previous` the one before, and changing them is one
-# rename. Repeating it is harmless. A server is backed up before its program changes. --check says what would be done
-# and changes nothing; --dest puts everything below DIR and leaves the service manager alone. PYTHON names the
-# interpreter; how pip reaches its packages is pip's own configuration (PIP_INDEX_URL, PIP_FIND_LINKS, ...).
+# rename. Each version keeps its units, rules and folders beside it, so that going back takes those back as well.
+# Repeating it is harmless. A server is backed up before its program changes. --remove leaves data, configuration,
+# backups and the user. --check says what would be done and changes nothing; --dest puts everything below DIR and
+# leaves the service manager alone. PYTHON names the interpreter; how pip reaches its packages is pip's own
+# configuration (PIP_INDEX_URL, PIP_FIND_LINKS, ...).
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-role='' source='' check='' dest='' back='' backup=yes
+role='' source='' check='' dest='' back='' remove='' backup=yes
 
 say() { printf 'install: %s\n' "$*" >&2; }
 refuse() { say "$*"; exit 2; }
@@ -24,6 +27,7 @@ while [ $# -gt 0 ]; do
         -h | --help) usage; exit 0 ;;
         --check) check=yes ;;
         --back) back=yes ;;
+        --remove) remove=yes ;;
         --no-backup) backup= ;;
         --dest)
             [ $# -gt 1 ] || refuse "--dest needs a value"
@@ -45,11 +49,11 @@ case $role in
     server)
         name=fleet-server program=fleet extras=server data=/data
         units="fleet-server.service fleet-backup.service fleet-backup.timer"
-        files=$here/server
+        files=$here/server other=edge-runtime
         ;;
     device)
         name=edge-runtime program=edge-runtime extras=device data='' units=edge-runtime.service
-        files=$here/systemd
+        files=$here/systemd other=fleet-server
         ;;
     *) refuse "say server or device first; see install.sh --help" ;;
 esac
@@ -77,10 +81,52 @@ name_it() { # LINK RELEASE: change what a link names, in one rename
     mv -fT "$base/.$1.new" "$base/$1"
 }
 
+managed() { [ -z "$dest" ]; } # whether the service manager of this machine has to hear of it
+
+each_file() { # COMMAND: called with each file that the system reads, and where it belongs
+    for unit in $units; do "$1" "$files/$unit" "/usr/lib/systemd/system/$unit" || return 1; done
+    "$1" "$files/sysusers.conf" "/usr/lib/sysusers.d/$name.conf" || return 1
+    "$1" "$files/tmpfiles.conf" "/usr/lib/tmpfiles.d/$name.conf" || return 1
+    [ ! -f "$files/udev.rules" ] || "$1" "$files/udev.rules" "/usr/lib/udev/rules.d/60-$name.rules" || return 1
+    "$1" "$here/systemd/journald.conf" /usr/lib/systemd/journald.conf.d/edge-fleet.conf
+}
+
+keep() { # FILE TARGET: a copy beside the version, for the day on which it is in force again
+    would install -D -m 644 "$1" "$place/share/root$2"
+}
+
+put() { # FILE TARGET: only where it differs
+    cmp -s "$1" "$dest$2" || would install -D -m 644 "$1" "$dest$2"
+}
+
+put_kept() { # FILE TARGET: as the version in $kept has it, which may be not at all
+    if [ -f "$kept$2" ]; then put "$kept$2" "$2"; elif [ -d "$kept" ]; then would rm -f "$dest$2"; fi
+}
+
+adopt() { # FILE TARGET: what is there belongs to the version in force, which an older script put there
+    [ ! -f "$dest$2" ] || install -D -m 644 "$dest$2" "$base/releases/$now/share/root$2"
+}
+
+tell() { # have the system read its files anew
+    managed || return 0
+    would systemd-sysusers "$name.conf" && would systemd-tmpfiles --create "$name.conf" || return 1
+    would systemctl daemon-reload || return 1
+    would systemctl try-restart systemd-journald.service || say "journald reads its bounds when it starts next"
+    if [ "$role" = device ] && command -v udevadm >/dev/null 2>&1; then
+        would udevadm control --reload && would udevadm trigger --subsystem-match=misc --subsystem-match=watchdog ||
+            say "udev did not answer: the rule for the watchdog holds from the next boot on"
+    fi
+}
+
 restart() { # only what runs already; a service that does not come up is a failure
-    [ -z "$dest" ] || return 0
-    would systemctl daemon-reload
+    managed || return 0
     would systemctl try-restart "$name.service"
+}
+
+in_force() { # RELEASE: have the system be as this version says; fails where a step does
+    kept=$base/releases/$1/share/root
+    if [ -n "$check" ] && [ ! -d "$kept" ]; then each_file put; else each_file put_kept; fi &&
+        tell && name_it current "$1" && restart
 }
 
 now=$(target_of current)
@@ -91,13 +137,39 @@ if [ -z "$dest" ] && [ -z "$check" ]; then
     command -v systemctl >/dev/null 2>&1 || refuse "this machine has no systemd; --dest DIR installs without it"
 fi
 
+if [ -n "$remove" ]; then
+    [ -z "$source$back" ] || refuse "--remove takes no SOURCE and no --back"
+    taken=
+    take() { # FILE TARGET: away, but for what the other program on this machine needs as well
+        case $2 in */edge-fleet.conf) [ ! -e "$dest/opt/$other/current" ] || return 0 ;; esac
+        [ -e "$dest$2" ] || return 0
+        taken=yes
+        would rm -f "$dest$2"
+    }
+    if managed; then # what is not loaded cannot be disabled, and need not be
+        for unit in $units; do would systemctl disable --now "$unit" 2>/dev/null || :; done
+    fi
+    each_file take
+    [ ! -e "$base" ] || taken=yes
+    would rm -rf "$base"
+    if managed; then
+        would systemctl daemon-reload
+        [ "$role" = server ] || ! command -v udevadm >/dev/null 2>&1 || would udevadm control --reload || :
+    fi
+    if [ -n "$check" ]; then say "nothing was changed"
+    elif [ -z "$taken" ]; then say "nothing of $name is installed"
+    else
+        say "$name is removed; its data in /var/lib/$name, /etc/$name, backups and the user $name are kept"
+    fi
+    exit 0
+fi
+
 if [ -n "$back" ]; then
     [ -z "$source" ] || refuse "--back takes no SOURCE"
     [ -n "$before" ] || refuse "there is no version before ${now:-this one} in $base"
     [ -f "$base/releases/$before/.complete" ] || refuse "$base/releases/$before is not whole: install it again"
-    name_it current "$before"
     name_it previous "$now"
-    restart
+    in_force "$before" || { say "$before does not come up either: journalctl -u $name"; exit 1; }
     [ -n "$check" ] || say "$name is $before again; $now is kept"
     exit 0
 fi
@@ -148,6 +220,10 @@ if [ ! -f "$place/.complete" ]; then
     done
     would touch "$place/.complete"
 fi
+if [ -z "$check" ]; then
+    if [ -n "$now" ] && [ ! -d "$base/releases/$now/share/root" ]; then each_file adopt; fi
+    each_file keep
+fi
 
 as_owner() { # files of the server belong to its user, also those that SQLite makes beside its own
     if [ -z "$dest" ]; then would runuser -u "$name" -- "$@"; else would "$@"; fi
@@ -160,33 +236,20 @@ if [ "$role" = server ] && [ -n "$now" ] && [ "$now" != "$release" ] && [ -n "$b
     }
 fi
 
-put() { # FILE TARGET: only where it differs
-    if cmp -s "$1" "$dest$2"; then return 0; fi
-    would mkdir -p "$(dirname -- "$dest$2")"
-    would install -m 644 "$1" "$dest$2"
-}
-for unit in $units; do put "$files/$unit" "/usr/lib/systemd/system/$unit"; done
-put "$files/sysusers.conf" "/usr/lib/sysusers.d/$name.conf"
-put "$files/tmpfiles.conf" "/usr/lib/tmpfiles.d/$name.conf"
-put "$here/systemd/journald.conf" /usr/lib/systemd/journald.conf.d/edge-fleet.conf
-if [ -z "$dest" ]; then
-    would systemd-sysusers "$name.conf"
-    would systemd-tmpfiles --create "$name.conf"
-    would systemctl daemon-reload
-fi
-
 if [ "$now" = "$release" ]; then
+    kept=$place/share/root
+    if [ -n "$check" ]; then each_file put; else each_file put_kept; fi
+    tell
     say "$name $release is installed"
     exit 0
 fi
 
 [ -z "$now" ] || name_it previous "$now"
-name_it current "$release"
-if [ -n "$now" ] && ! restart; then
+if ! in_force "$release"; then
+    [ -n "$now" ] || { say "$name $release could not be put in force"; exit 1; }
     say "$name $release does not come up: going back to $now"
-    name_it current "$now"
     if [ -n "$before" ]; then name_it previous "$before"; else rm -f "$base/previous"; fi
-    restart || say "$now does not come up either: journalctl -u $name"
+    in_force "$now" || say "$now does not come up either: journalctl -u $name"
     exit 1
 fi
 if [ -n "$check" ]; then

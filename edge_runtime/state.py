@@ -111,6 +111,11 @@ class StateDirectory:
         return self.path / "engines"
 
     @property
+    def uplink(self) -> Path:
+        """Folder of what the uplink keeps."""
+        return self.path / "uplink"
+
+    @property
     def updates(self) -> Path:
         """Folder of releases, and of what became of assignments."""
         return self.path / "updates"

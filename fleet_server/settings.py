@@ -121,7 +121,7 @@ class IngestSettings(_Section):
         max_ranges: settled runs beyond `high` kept for one outbox file.
         max_epochs: outbox files kept for one device.
         clock_tolerance_ms: how far a device's synchronised clock may be behind ours at a deadline.
-        dead_letters, dead_letter_bytes: bound of what is kept of refused messages.
+        dead_letters, dead_letter_bytes: bound of what is kept of refused messages, of all devices together.
     """
 
     workers: Annotated[int, Field(ge=1, le=64)] = 1
@@ -138,6 +138,12 @@ class IngestSettings(_Section):
     clock_tolerance_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 2000
     dead_letters: Annotated[int, Field(ge=10, le=1_000_000)] = 10_000
     dead_letter_bytes: Annotated[int, Field(ge=_MIB, le=4096 * _MIB)] = 64 * _MIB
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.receive_maximum > self.queue_messages:
+            raise ValueError("receive_maximum must be at most queue_messages, or what comes would not fit in")
+        return self
 
 
 class EvidenceSettings(_Section):

@@ -14,10 +14,11 @@ from typing import get_args
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from sim.report.run import Run
 from sim.report.write import PAGE, write_reports
-from sim.rigs import RIGS, check, run
+from sim.rigs import NETWORKS, RIGS, check, run
 from sim.scenario.document import read_scenario, scenario_files
 from sim.scenario.faults import WORLD
 from sim.scenario.measures import MEASURES
+from sim.scenario.protections import WITHOUT
 from sim.scenario.records import Protection, Scenario
 
 
@@ -41,6 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     running = acts.add_parser("run", help="run scenarios")
     running.add_argument("files", nargs="+", type=Path, metavar="FILE", help="scenarios; `all` is every one")
     running.add_argument("--rig", choices=sorted(RIGS), default="sim", help="sim, the default, or local")
+    running.add_argument(
+        "--network", choices=NETWORKS, default=NETWORKS[0], help="of rig local; a namespace needs root"
+    )
     running.add_argument("--fault", metavar="NAME", help="only this one of the scenario's faults happens")
     running.add_argument(
         "--without",
@@ -48,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         choices=get_args(Protection),
         metavar="PROTECTION",
-        help="take a protection away; the scenario has to fail then (rig sim)",
+        help="take a protection away; the scenario has to fail then",
     )
     running.add_argument(
         "--report", type=Path, metavar="DIR", help="write junit.xml, report.json, report.html"
@@ -63,6 +67,12 @@ def _list(_: argparse.Namespace) -> int:
         scenario = read_scenario(path)
         rigs = ",".join(scenario.rigs)
         sys.stdout.write(f"{scenario.name:<24} {rigs:<10} {scenario.duration:>8g} s  {scenario.title}\n")
+        for rig, missed in scenario.protections.items():
+            sys.stdout.write(f"    fails on {rig} without {', '.join(missed)}\n")
+        for rig, why in scenario.no_mutant_on.items():
+            sys.stdout.write(f"    nothing is taken away on {rig}: {why}\n")
+        for rig, why in scenario.not_on.items():
+            sys.stdout.write(f"    not on {rig}: {why}\n")
     return 0
 
 
@@ -76,8 +86,9 @@ def _words(_: argparse.Namespace) -> int:
         sys.stdout.write(f"fault    {unit_name} {kind_name}: {text} ({', '.join(fault.rigs)})\n")
     for name, measure in MEASURES.items():
         sys.stdout.write(f"measure  {name} [{measure.unit}]: {measure.text} ({', '.join(measure.rigs)})\n")
-    for protection in get_args(Protection):
-        sys.stdout.write(f"without  {protection}\n")
+    for protection, ways in WITHOUT.items():
+        for rig, how in ways.items():
+            sys.stdout.write(f"without  {protection} on {rig}: {how}\n")
     return 0
 
 
@@ -88,7 +99,7 @@ def _run(chosen: argparse.Namespace) -> int:
         scenarios = [one for one in scenarios if chosen.rig in one.rigs]
     chosen_ones = [_only(scenario, chosen.fault) for scenario in scenarios]
     for scenario in chosen_ones:
-        check(scenario, chosen.rig, chosen.without)
+        check(scenario, chosen.rig, chosen.without, chosen.network)
     for place in (chosen.report, chosen.keep):
         if place is not None:
             _writable(place)
@@ -96,7 +107,7 @@ def _run(chosen: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="scenarios-") as scratch:
         for scenario in chosen_ones:
             folder = (chosen.keep or Path(scratch)) / scenario.name
-            runs.append(run(scenario, chosen.rig, chosen.without, folder))
+            runs.append(run(scenario, chosen.rig, chosen.without, folder, chosen.network))
             _say(runs[-1])
     if chosen.report is not None:
         write_reports(chosen.report, runs)

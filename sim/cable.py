@@ -5,7 +5,7 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -13,6 +13,8 @@ from typing_extensions import Self
 
 _CHUNK = 65_536
 _MAX_BUFFER = 1 << 20
+_BACKLOG = 1024
+"""Connections that may wait to be let in: a whole fleet comes back at once."""
 
 
 class Pending(bytearray):
@@ -40,18 +42,23 @@ class _Pair:
 class Cable:
     """Listens on loopback and forwards every connection to `target`.
 
+    Args:
+        target: host and port of new connections.
+        listen: address to listen at, and a port, 0 for any.
+
     Attributes:
-        port: where to connect instead of the target.
+        host, port: where to connect instead of the target.
         target: host and port of new connections.
         connections: accepted so far.
         breaks: of them, those that ended, by whichever side or by the cable.
         tap: is given every piece of bytes that comes in at either end, in the cable's thread; or None.
     """
 
-    def __init__(self, target: tuple[str, int]) -> None:
+    def __init__(self, target: tuple[str, int], listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self.target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(listen, backlog=_BACKLOG)
         self._listener.settimeout(0)
+        self.host = "localhost" if listen[0] == "127.0.0.1" else listen[0]
         self.port: int = self._listener.getsockname()[1]
         self._bytes_up = self._bytes_down = self.connections = self.breaks = 0
         self.tap: Callable[[bytes], None] | None = None
@@ -83,6 +90,10 @@ class Cable:
         """Forwarded back; never less than whoever connects here has received."""
         with self._lock:
             return self._bytes_down
+
+    def within(self, arguments: Sequence[str]) -> list[str]:
+        """The command line of a program that runs at the near end of it; on loopback that is anywhere."""
+        return list(arguments)
 
     def cut(self) -> None:
         """Break every connection, and every new one at once."""

@@ -49,13 +49,20 @@ class Network(Cable):
         target: host and port of new connections.
         seed: of losses and jitter.
         clock: by which it is late.
+        listen: as a cable's.
     """
 
-    def __init__(self, target: tuple[str, int], seed: int = 1, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        target: tuple[str, int],
+        seed: int = 1,
+        clock: Clock | None = None,
+        listen: tuple[str, int] = ("127.0.0.1", 0),
+    ) -> None:
         self._impairment, self._clock = Impairment(), clock or SystemClock()
         self._rng = random.Random(seed)  # noqa: S311 - luck, not a secret
         self._tokens, self._filled_ns = 0.0, self._clock.monotonic_ns()
-        super().__init__(target)
+        super().__init__(target, listen)
 
     def become(self, impairment: Impairment) -> None:
         """From now on it is like this; a portal also breaks what is open, as a new network does."""

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
+from sim.namespace import may_have_namespaces
 from sim.report.run import Run
 from sim.scenario.measures import judge
+from sim.scenario.protections import WITHOUT
 from sim.scenario.records import Protection, Scenario
 from sim.scenario.trace import Trace
 
@@ -22,26 +24,46 @@ def _simulated(scenario: Scenario, without: frozenset[Protection], _: Path) -> T
 def _local(scenario: Scenario, without: frozenset[Protection], folder: Path) -> Trace:
     from sim.local.rig import run_local  # noqa: PLC0415 - imported where it is used
 
-    assert not without, "see check"
-    return run_local(scenario, folder)
+    return run_local(scenario, folder, without)
+
+
+def _in_namespace(scenario: Scenario, without: frozenset[Protection], folder: Path) -> Trace:
+    from sim.local.rig import run_local  # noqa: PLC0415 - imported where it is used
+
+    return run_local(scenario, folder, without, in_namespace=True)
 
 
 RIGS: Mapping[str, Rig] = {"sim": _simulated, "local": _local}
+NETWORKS = ("proxy", "namespace")
+"""Of rig `local`: a proxy on loopback, or a network namespace of the device's own."""
 
 
-def check(scenario: Scenario, rig: str, without: Sequence[Protection]) -> None:
+def check(scenario: Scenario, rig: str, without: Sequence[Protection], network: str = NETWORKS[0]) -> None:
     """See that a scenario can be run there, like this.
 
     Raises:
         ConfigError: it cannot.
     """
     if rig not in scenario.rigs:
-        raise ConfigError(f"{scenario.name} is not for rig {rig}; it is for {', '.join(scenario.rigs)}")
-    if without and rig != "sim":
-        raise ConfigError("protections are taken away in rig sim alone: a real device has no switch for that")
+        why = next((why for name, why in scenario.not_on.items() if name == rig), "")
+        raise ConfigError(f"{scenario.name} is not for rig {rig}: {why}")
+    if network != NETWORKS[0] and (rig != "local" or not may_have_namespaces()):
+        raise ConfigError(
+            f"--network {network} is for rig local on a machine with root, iproute2, veth and tbf"
+        )
+    for protection in without:
+        if rig not in WITHOUT[protection]:
+            able = ", ".join(WITHOUT[protection])
+            raise ConfigError(f"rig {rig} cannot do without {protection}; rig {able} can")
 
 
-def run(scenario: Scenario, rig: str, without: Sequence[Protection], folder: Path) -> Run:
+def run(
+    scenario: Scenario,
+    rig: str,
+    without: Sequence[Protection],
+    folder: Path,
+    network: str = NETWORKS[0],
+) -> Run:
     """Run a scenario and judge it.
 
     Args:
@@ -49,14 +71,16 @@ def run(scenario: Scenario, rig: str, without: Sequence[Protection], folder: Pat
         rig: `sim` or `local`.
         without: protections that are taken away.
         folder: for what the rig leaves behind: logs and state.
+        network: of `NETWORKS`; for rig `local`.
 
     Raises:
         ConfigError: it cannot be run there, or not like this.
     """
-    check(scenario, rig, without)
+    check(scenario, rig, without, network)
     began, trace, broke = time.monotonic(), None, ""
     try:
-        trace = RIGS[rig](scenario, frozenset(without), folder)
+        start = RIGS[rig] if network == NETWORKS[0] else _in_namespace
+        trace = start(scenario, frozenset(without), folder)
     except ConfigError:
         raise
     except EdgeRuntimeError as error:

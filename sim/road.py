@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from edge_runtime.clock import SystemClock
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.outbox import OutboxClient
@@ -62,6 +64,7 @@ class Server:
         database: URL of a database instead of its own file.
         mosquitto: a broker of its own instead of the embedded one; started with the server.
         workers: processes of ingest.
+        hosts: names and addresses beside loopback by which devices reach it.
     """
 
     def __init__(
@@ -71,9 +74,11 @@ class Server:
         database: str | None = None,
         mosquitto: Mosquitto | None = None,
         workers: int = 1,
+        hosts: Sequence[str] = (),
     ) -> None:
         self.data = folder / "fleet"
         self.mosquitto, self._workers = mosquitto, workers
+        self.hosts = list(hosts)
         self._extra = [
             *(("--database", database) if database else ()),
             *(("--broker", mosquitto.url) if mosquitto else ()),
@@ -116,11 +121,27 @@ class Server:
         if self.mosquitto is not None:
             self.mosquitto.kill()
 
+    def family(self, word: str = "") -> list[psutil.Process]:
+        """Processes that it started, those with a word in their command line: `nats-server`, `fleet_server.ingest`.
+
+        Raises:
+            RoadError: it is not running.
+        """
+        found = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self.process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if any(word in part for part in process.cmdline()):
+                        found.append(process)
+        return found
+
     def _init(self) -> None:
+        # the first is the one that it tells devices, and by which its own parts find each other
+        hosts = [word for host in ("localhost", *self.hosts) for word in ("--host", host)]
         if self.mosquitto is None:
-            ask("fleet", "init", str(self.data), "--broker-port", str(free_port()))
+            ask("fleet", "init", str(self.data), "--broker-port", str(free_port()), *hosts)
         else:
-            ask("fleet", "init", str(self.data))
+            ask("fleet", "init", str(self.data), *hosts)
         words = ", ".join(json.dumps(word) for word in self.mosquitto.reload) if self.mosquitto else ""
         with (self.data / "settings.toml").open("a", encoding="utf-8") as settings:
             settings.write(f"\n[broker]\nreload = [{words}]\n" if words else "")
@@ -166,12 +187,13 @@ class Device:
         folder = self.state.path.parent
         python = (sys.executable, "-m")
         limits = ("--settings", json.dumps(self.limits))
-        self.outbox = Process((*python, "edge_runtime.outbox", *limits, *place), folder / "outbox.log")
+        outbox = (*python, "edge_runtime.outbox", *limits, *place)
+        self.outbox = Process(self.cable.within(outbox), folder / "outbox.log")
         words: tuple[str, ...] = ("edge_runtime.node.uplink_process", "--config", str(self.configuration))
         if self.pace is not None:
-            broker = {"host": "localhost", "port": self.cable.port}
+            broker = {"host": self.cable.host, "port": self.cable.port}
             words = ("edge_runtime.uplink", "--settings", json.dumps({**self.pace, "broker": broker}))
-        self.uplink = Process((*python, *words, *place), folder / "uplink.log")
+        self.uplink = Process(self.cable.within((*python, *words, *place)), folder / "uplink.log")
 
     def client(self) -> OutboxClient:
         """A connection of one's own to its outbox."""
@@ -206,6 +228,7 @@ def enrol(
     *,
     limits: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
+    cable: Cable | None = None,
 ) -> Device:
     """A new device behind a cable of its own; nothing of it runs yet.
 
@@ -216,6 +239,7 @@ def enrol(
         configuration: YAML; `{broker_port}` and `{state}` in it are replaced.
         limits: settings of the outbox's process.
         pace: settings of an uplink without the configuration's file; see `Device`.
+        cable: to the server's broker; one on loopback where none is given.
 
     Raises:
         RoadError: the server refused.
@@ -224,7 +248,7 @@ def enrol(
     state = StateDirectory(folder / "state")
     token = server.invite(name)
     ask("edge-runtime", "enrol", "--server", server.url, "--token", token, "--state", str(state.path))
-    cable = Cable(server.broker)
+    cable = cable or Cable(server.broker)
     path = folder / "device.yaml"
     text = configuration.replace("{broker_port}", str(cable.port)).replace("{state}", str(state.path))
     path.write_text(text, encoding="utf-8")

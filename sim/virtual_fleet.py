@@ -228,7 +228,7 @@ class VirtualFleet:
         self.counts.sessions += 1
         life.sessions += 1
         try:
-            session.publish(topic, make(number, PresenceState.ONLINE, "connected").encode(), retained=True)
+            session.publish(topic, make(number, PresenceState.ONLINE, "connected").encode(), retain=True)
             life.session = session
             life.reporter.connected()
             self._send(life)

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -27,6 +28,7 @@ DESELECTED_BY = {
     "trial": "make trials",
     "soak": "make soak",
     "program": "a machine that has the program",
+    "netns": "root on a machine with iproute2, veth and tbf",
 }
 """Markers that the default selection leaves out, with the command that runs them."""
 
@@ -44,6 +46,27 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
         marker = next((name for name in DESELECTED_BY if item.get_closest_marker(name)), None)
         if marker:
             _deselected[marker] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A lane (`tests/lanes.py`) tells the process that prints how many tests it left out."""
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["deselected"] = dict(_deselected)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Folders are shared out, not tests."""
+    from tests.lanes import ByFolder
+
+    return ByFolder(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Each lane collects everything, so that each left out the same."""
+    _deselected.update(getattr(node, "workeroutput", {}).get("deselected", {}) if not _deselected else {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

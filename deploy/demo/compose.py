@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from edge_runtime.config.document import Unreadable, read_document
 from edge_runtime.config.starter import guess_source
+from edge_runtime.document import Unreadable, read_document
 from edge_runtime.errors import ConfigError
 
 HERE = Path(__file__).resolve().parent

@@ -14,7 +14,7 @@ import yaml
 
 from deploy.demo.compose import HERE
 from edge_runtime.clock import SystemClock
-from edge_runtime.config.document import read_document
+from edge_runtime.document import read_document
 from edge_runtime.errors import ConfigError
 from edge_runtime.outbox import OutboxClient, OutboxError
 from edge_runtime.state import StateDirectory

@@ -69,26 +69,37 @@ def choose_pictures(path: Path, count: int) -> CalibrationSet:
     Raises:
         ConfigError: there are fewer, or none.
     """
-    if path.is_dir():
-        folder = path
-        found = [entry.name for entry in path.iterdir() if entry.suffix.lower() in _SUFFIXES]
-        images = tuple(CocoImage(id=number, file_name=name) for number, name in enumerate(sorted(found)))
-    elif path.is_file():
-        folder = pictures_of(path)
-        images = tuple(sorted(read_coco(path).images, key=lambda image: image.file_name))
-    else:
-        raise ConfigError(f"{path}: there is neither a folder of pictures nor a COCO file to calibrate with")
-    if len(images) < count:
-        raise ConfigError(
-            f"{path} holds {len(images)} pictures, fewer than the {count} to calibrate with: "
-            "add pictures, or ask for fewer with --images"
-        )
-    chosen = tuple(_spread(images, count))
     try:
-        digests = tuple(sha256_file(folder / image.file_name) for image in chosen)
+        folder, images = _pictures_in(path)
+        if len(images) < count:
+            raise ConfigError(
+                f"{path} holds {len(images)} pictures, fewer than the {count} to calibrate with: "
+                "add pictures, or ask for fewer with --images"
+            )
+        chosen = tuple(_spread(images, count))
+        digests = tuple(_read_digest(folder / image.file_name) for image in chosen)
     except OSError as error:
         raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from error
     return CalibrationSet(folder, chosen, digests)
+
+
+def _pictures_in(path: Path) -> tuple[Path, tuple[CocoImage, ...]]:
+    """Folder and pictures, in the order of names."""
+    if path.is_dir():
+        found = [
+            entry.name for entry in path.iterdir() if entry.suffix.lower() in _SUFFIXES and entry.is_file()
+        ]
+        return path, tuple(CocoImage(id=number, file_name=name) for number, name in enumerate(sorted(found)))
+    if path.is_file():
+        return pictures_of(path), tuple(sorted(read_coco(path).images, key=lambda image: image.file_name))
+    raise ConfigError(f"{path}: there is neither a folder of pictures nor a COCO file to calibrate with")
+
+
+def _read_digest(path: Path) -> str:
+    if not path.is_file():  # a pipe would be read for ever
+        path.stat()
+        raise ConfigError(f"{path}: is not a picture's file")
+    return sha256_file(path)
 
 
 def pictures_of(annotations: Path) -> Path:
@@ -117,8 +128,8 @@ def held_out(truth: CocoSet, folder: Path, calibration: CalibrationSet) -> CocoS
 
 def _digest(path: Path) -> str | None:
     try:
-        return sha256_file(path)
-    except OSError:  # the evaluation says what is wrong with it
+        return _read_digest(path)
+    except (OSError, ConfigError):  # the evaluation says what is wrong with it
         return None
 
 

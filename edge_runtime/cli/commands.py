@@ -44,6 +44,32 @@ COMMANDS: tuple[CommandRow, ...] = (
         },
     ),
     CommandRow(
+        "record",
+        "edge_runtime.cli.record",
+        "record",
+        "Run a configuration and record what it is given, to be replayed.",
+        {
+            "": {
+                0: "every source ended, a signal asked for the end, or the recording came to its end",
+                1: "a source or a model failed for good, or the recording could not be written",
+            }
+        },
+    ),
+    CommandRow(
+        "replay",
+        "edge_runtime.cli.replay",
+        "replay",
+        "Replay a recording, and compare its events with a reference.",
+        {
+            "": {
+                0: "replayed; the events are those of the reference, or there is none",
+                1: "the recording, or the file to compare with, cannot be read",
+                2: "the recording is one of another configuration or model, or an option cannot be used",
+                3: "replayed, and the events differ from the reference",
+            }
+        },
+    ),
+    CommandRow(
         "config",
         "edge_runtime.cli.config",
         "app",

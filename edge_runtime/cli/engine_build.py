@@ -1,17 +1,16 @@
 """What `edge-runtime engine build` does: each model's engine built where it is not there, loaded, and proved."""
 
 import sys
+import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from edge_runtime.config import LoadedConfig, load_config
-from edge_runtime.durable import sha256_file
 from edge_runtime.engines.holds import Role
-from edge_runtime.engines.opening import TENSORRT
 from edge_runtime.engines.progress import BuildProgress, OnProgress
 from edge_runtime.engines.request import TensorRtOptions, TensorRtReport, TensorRtRequest
 from edge_runtime.engines.source import EngineSource
@@ -19,11 +18,11 @@ from edge_runtime.engines.store import EngineStore
 from edge_runtime.engines.tensorrt_model import open_tensorrt
 from edge_runtime.engines.wanted import EngineOptions, wanted_recipe
 from edge_runtime.errors import BackendError, ConfigError, EdgeRuntimeError, MissingDependency
-from edge_runtime.node.engines import engine_source, tensorrt_options
+from edge_runtime.node.engines import engine_source, models_on_tensorrt, tensorrt_options
 from edge_runtime.node.models import governor_of
+from edge_runtime.node.places import state_of
 from edge_runtime.packages import ModelPackage, open_package, require_licence
 from edge_runtime.packages.manifest import MANIFEST_NAME
-from edge_runtime.perception.backends.tensorrt import PluginLibrary
 from edge_runtime.state import StateDirectory
 
 _CONFIGURATIONS: Final = (".yaml", ".yml", ".json")
@@ -81,7 +80,7 @@ def build_targets(
         MissingDependency: TensorRT is not installed.
         EdgeRuntimeError: a package does not open.
     """
-    if target.is_file() and target.suffix.lower() in _CONFIGURATIONS:
+    if _is_configuration(target):
         if options.plugins:
             raise ConfigError(
                 f"{target} names its plugin libraries itself: --plugin means those of a package"
@@ -91,7 +90,7 @@ def build_targets(
     else:
         if names:
             raise ConfigError(f"{target} is a package: --model means a model of a configuration")
-        package = open_package(_usable(target))
+        package = open_package(target)
         targets = [Target(package.manifest.name, package, TensorRtOptions(engine=options), None)]
         source = EngineSource(EngineStore(StateDirectory.find(state).engines))
     source.look()  # what is missing altogether is said once, before anything is made
@@ -103,38 +102,37 @@ def build_targets(
     return found
 
 
-def named_plugins(paths: Sequence[Path]) -> tuple[PluginLibrary, ...]:
-    """Libraries as somebody names them at a prompt: those that lie there now.
+def _is_configuration(target: Path) -> bool:
+    """Whether a path is a configuration; otherwise it may be a package.
 
     Raises:
-        ConfigError: one cannot be read.
+        ConfigError: there is nothing, or something that is neither.
     """
     try:
-        return tuple(PluginLibrary(path.absolute(), _digest(path)) for path in paths)
-    except OSError as error:
-        raise ConfigError(f"the plugin library {error.filename} cannot be read: {error.strerror}") from error
+        if not target.exists():
+            raise ConfigError(f"{target}: there is no such file or folder")
+        if target.is_file():
+            return _is_configuration_file(target)
+        if not target.is_dir():
+            raise ConfigError(f"{target}: neither a file nor a folder")
+        if not (target / MANIFEST_NAME).exists():
+            raise ConfigError(
+                f"{target}: neither a configuration nor a model package: it has no {MANIFEST_NAME}"
+            )
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise ConfigError(f"{target}: cannot be read: {error.strerror}") from None
+    return False
 
 
-def _digest(path: Path) -> str:
-    if not path.is_file():  # a pipe would be read for ever
-        path.stat()
-        raise ConfigError(f"the plugin library {path} is not a regular file")
-    return sha256_file(path)
-
-
-def _usable(target: Path) -> Path:
-    """A path that may be a package.
-
-    Raises:
-        ConfigError: there is nothing, or something that no package is.
-    """
-    if not target.exists():
-        raise ConfigError(f"{target}: there is no such file or folder")
-    if target.is_dir() and not (target / MANIFEST_NAME).exists():
-        raise ConfigError(f"{target}: neither a configuration nor a model package: it has no {MANIFEST_NAME}")
-    if not target.is_dir() and not target.is_file():
-        raise ConfigError(f"{target}: neither a file nor a folder")
-    return target
+def _is_configuration_file(target: Path) -> bool:
+    if target.suffix.lower() in _CONFIGURATIONS:
+        return True
+    if not tarfile.is_tarfile(target):
+        raise ConfigError(
+            f"{target}: neither a configuration ({', '.join(_CONFIGURATIONS)}) nor a model package; "
+            "`edge-runtime model import` makes one of an ONNX file"
+        )
+    return False
 
 
 def configured_targets(loaded: LoadedConfig, names: tuple[str, ...]) -> list[Target]:
@@ -151,7 +149,7 @@ def configured_targets(loaded: LoadedConfig, names: tuple[str, ...]) -> list[Tar
     models = loaded.config.models
     if unknown := [name for name in names if name not in models]:
         raise ConfigError(f"there is no model named {unknown[0]}; models are {', '.join(sorted(models))}")
-    wanted = names or tuple(name for name, model in models.items() if TENSORRT in model.providers)
+    wanted = names or models_on_tensorrt(loaded)
     if not wanted:
         raise ConfigError(f"{loaded.path}: no model has tensorrt among its providers: nothing is to be built")
     targets = []
@@ -180,7 +178,7 @@ def _build(target: Target, source: EngineSource) -> Built:
     began = time.monotonic()
     try:
         machine, _ = source.look()
-        source.store.forget_failures(wanted_recipe(target.package, machine, target.options.engine).key)
+        source.store.failures.forget(wanted_recipe(target.package, machine, target.options.engine).key)
         request = TensorRtRequest(target.package, target.name, target.options, role=target.role)
         open_tensorrt(request, source, built.report).close()
     except MissingDependency:
@@ -226,27 +224,44 @@ def _complain(text: str) -> None:
     sys.stderr.write("".join(sign if sign.isprintable() else "?" for sign in text) + "\n")
 
 
-def configured_models(config: Path) -> tuple[str, ...]:
-    """Names of the models of a configuration."""
-    return tuple(load_config(config).config.models)
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a configuration needs of a store.
+
+    Attributes:
+        state: the directory where its engines lie.
+        keys: of the engines that its models want on this machine.
+        models: names of its models that ask for TensorRT.
+    """
+
+    state: Path
+    keys: tuple[str, ...]
+    models: tuple[str, ...]
 
 
-def assigned_keys(config: Path, state: Path | None) -> tuple[str, ...]:
-    """Keys of the engines that a configuration's models want on this machine.
+def needed_by(config: Path, state: Path | None) -> Needed:
+    """What a configuration needs of the store that it uses.
+
+    Args:
+        config: its file.
+        state: of the `--state` option.
 
     Raises:
-        BackendError: this machine cannot say what they are; nothing should be removed then.
+        BackendError: this machine cannot say what its models want; nothing should be removed then.
     """
     loaded = load_config(config)
-    source = engine_source(loaded, state)
+    place, models = state_of(loaded, state).path, models_on_tensorrt(loaded)
+    if not models:
+        return Needed(place, (), ())
     try:
-        machine, _ = source.look()
+        machine, _ = engine_source(loaded, state).look()
     except (BackendError, MissingDependency) as error:
         raise BackendError(f"which engines {config} needs cannot be said: {error}") from error
-    return tuple(
+    keys = tuple(
         wanted_recipe(target.package, machine, target.options.engine).key
         for target in configured_targets(loaded, ())
     )
+    return Needed(place, keys, models)
 
 
 @contextmanager

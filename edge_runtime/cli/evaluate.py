@@ -1,18 +1,22 @@
 """`edge-runtime eval`: the accuracy of a model package on a COCO-format set."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edge_runtime.cli.plugin_option import Plugins, named_plugins
 from edge_runtime.cli.progress_bar import progress_bar
 from edge_runtime.cli.state_option import State
 
 if TYPE_CHECKING:
     from edge_runtime.authoring.evaluate import EvaluationReport
+    from edge_runtime.engines.opening import ModelOptions
     from edge_runtime.engines.source import EngineSource
     from edge_runtime.packages.manifest import AccuracyFloor
+    from edge_runtime.perception.backends import Backend
 
 
 def evaluate(
@@ -49,6 +53,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="cpu, cuda, tensorrt, in order of preference.", show_default="cpu"),
     ] = None,
+    plugin: Plugins = None,
     state: State = None,
 ) -> None:
     """Measure a model package on a COCO-format set.
@@ -62,17 +67,14 @@ def evaluate(
     from edge_runtime.authoring.coco import read_coco
     from edge_runtime.authoring.evaluate import evaluate_package, shortfall
     from edge_runtime.authoring.evaluate import record as write_record
-    from edge_runtime.cli.report import say, write_json
-    from edge_runtime.engines.opening import PROVIDERS, ModelOptions, open_model
+    from edge_runtime.cli.report import write_json
+    from edge_runtime.engines.opening import open_model
     from edge_runtime.errors import ConfigError, PackageError
     from edge_runtime.packages import open_package
     from edge_runtime.packages.manifest import AccuracyFloor
-    from edge_runtime.perception.pipeline import usable_cores
 
     require_evaluator()
-    unknown = [name for name in provider or () if name not in PROVIDERS]
-    if unknown:
-        raise ConfigError(f"there is no provider {unknown[0]}; choose among {', '.join(PROVIDERS)}")
+    options = _options(provider or ("cpu",), plugin or ())
     if not images.is_dir():
         raise ConfigError(f"{images}: there is no such folder of images")
     if record and not directory.is_dir():
@@ -80,12 +82,10 @@ def evaluate(
     truth = read_coco(annotations)
     package = open_package(directory)
     cv2.setNumThreads(1)
-    options = ModelOptions(tuple(provider or ("cpu",)), threads=usable_cores())
     opened = open_model(package, options, _engines(state), name=package.manifest.name, holds=False)
     backend = opened.model.backend
-    if backend.facts.degraded is not None:
-        say(f"warning: {backend.facts.degraded}")
     try:
+        _require_asked(backend, options)
         with progress_bar("images") as shown:
             report = evaluate_package(
                 package,
@@ -106,13 +106,53 @@ def evaluate(
     if floor is not None:
         least = AccuracyFloor(metric="map", minimum=floor)
     low = shortfall(report, least)
-    figures = _figures(report, least, fit=low is None)
+    figures = {**_figures(report, least, fit=low is None), "provider": backend.facts.effective}
     if as_json:
         write_json(figures)
     else:
         _print(report)
     if low:
         raise PackageError(f"{package.manifest.name}: {low}")
+
+
+def _options(providers: Sequence[str], plugins: Sequence[Path]) -> "ModelOptions":
+    """How the model is run.
+
+    Raises:
+        ConfigError: there is no such provider, or a plugin library cannot be used as named.
+    """
+    from edge_runtime.engines.opening import PROVIDERS, TENSORRT, ModelOptions
+    from edge_runtime.engines.request import TensorRtOptions
+    from edge_runtime.engines.wanted import EngineOptions
+    from edge_runtime.errors import ConfigError
+    from edge_runtime.perception.pipeline import usable_cores
+
+    unknown = [name for name in providers if name not in PROVIDERS]
+    if unknown:
+        raise ConfigError(f"there is no provider {unknown[0]}; choose among {', '.join(PROVIDERS)}")
+    if plugins and TENSORRT not in providers:
+        raise ConfigError("--plugin names libraries of TensorRT: add --provider tensorrt")
+    return ModelOptions(
+        tuple(providers),
+        threads=usable_cores(),
+        tensorrt=TensorRtOptions(engine=EngineOptions(plugins=named_plugins(plugins))),
+    )
+
+
+def _require_asked(backend: "Backend", options: "ModelOptions") -> None:
+    """Measure nothing else than what was asked for: the CPU, as everybody's last resort, says nothing about a GPU.
+
+    Raises:
+        BackendError: another provider runs the model than any of those that were named.
+    """
+    from edge_runtime.cli.report import say
+    from edge_runtime.errors import BackendError
+
+    facts = backend.facts
+    if facts.effective not in options.providers:
+        raise BackendError(f"nothing was measured: {facts.degraded or f'{facts.effective} runs the model'}")
+    if facts.degraded is not None:
+        say(f"warning: {facts.degraded}")
 
 
 def _engines(state: Path | None) -> "EngineSource":

@@ -6,8 +6,8 @@ and it starts the same command line anew for the cameras, beside the other proce
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -17,15 +17,18 @@ from edge_runtime.errors import ConfigError, EdgeRuntimeError
 
 if TYPE_CHECKING:
     from edge_runtime.annotation import Recorder, RecorderStatus
+    from edge_runtime.cli.record import Recording
     from edge_runtime.cli.stopper import Stopper
     from edge_runtime.config import LoadedConfig
     from edge_runtime.engines.source import EngineSource
+    from edge_runtime.events import NdjsonSink
     from edge_runtime.faults import Injector
     from edge_runtime.guard.page import SlotWriter
     from edge_runtime.node.assigned import Assigned
     from edge_runtime.node.camera import EventSink
-    from edge_runtime.node.delivery import Delivery
+    from edge_runtime.node.delivery import Delivery, DeliverySnapshot
     from edge_runtime.node.models import ReadyModel
+    from edge_runtime.node.recording import RecordingWish
     from edge_runtime.node.snapshot import RunSnapshot
     from edge_runtime.telemetry.metrics import Metrics
 
@@ -72,22 +75,36 @@ def run(
     ] = None,
 ) -> int:
     """Run cameras, models and rules of one configuration; under the guard where it is that of a device."""
+    return start(config, events, Wishes(events, annotate, sheet, max_frames, summary, metrics, state))
+
+
+def start(config: Path, events: str | None, wishes: "Wishes") -> int:
+    """Run a configuration: in this process, or as the guard that starts the others.
+
+    Args:
+        config: file of the configuration.
+        events: as given on the command line; the configured file without it.
+        wishes: what the command line asks for.
+    """
     from edge_runtime.cli.outputs import refuse_collisions
     from edge_runtime.config import load_config
     from edge_runtime.guard.page import SlotWriter
     from edge_runtime.telemetry import configure_logging
 
-    loaded = load_config(config)
+    loaded, state = load_config(config), wishes.state
     if state is not None and not loaded.config.keeps_state:
         raise ConfigError(
             "--state means nothing here: the configuration has no delivery and no guard section, and no model "
             "with tensorrt among its providers"
         )
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
-    target = events if events is not None else _events_file(loaded)
-    wishes = Wishes(target, annotate, sheet, max_frames, summary, metrics, state)
+    wishes = replace(wishes, events=events if events is not None else _events_file(loaded))
     refuse_collisions(config, wishes.files())
     beats = SlotWriter.from_environment()
+    if wishes.recording is not None and not loaded.config.is_device:
+        from edge_runtime.recording.folder import require_fresh
+
+        require_fresh(wishes.recording.folder)  # a device adds a part to what is there at each start
     if beats is None and loaded.config.is_device:
         _become_guard(loaded, wishes)
     return _watch(loaded, wishes, beats)
@@ -95,7 +112,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the command line asks for beside the configuration; see the options of `run`."""
+    """What the command line asks for beside the configuration; see the options of `run` and `record`."""
 
     events: str | None
     annotate: Path | None
@@ -104,6 +121,7 @@ class Wishes:
     summary: Path | None
     metrics: str | None
     state: Path | None
+    recording: "RecordingWish | None" = None
 
     def files(self) -> dict[str, str | Path | None]:
         """What is written, by the name of its option."""
@@ -123,7 +141,16 @@ class Wishes:
             "state": self.state,
         }
         given = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        return ["run", *given, "--", str(config)]
+        if self.recording is None:
+            return ["run", *given, "--", str(config)]
+        return ["record", *given, *self.recording.arguments(), "--", str(config), str(self.recording.folder)]
+
+    def monitor_arguments(self) -> list[str]:
+        """The same for the monitor's process."""
+        wish = self.recording
+        return (
+            [] if wish is None else ["--record", str(wish.folder), *replace(wish, frames=False).arguments()]
+        )
 
 
 def _become_guard(loaded: "LoadedConfig", wishes: Wishes) -> NoReturn:
@@ -139,7 +166,13 @@ def _become_guard(loaded: "LoadedConfig", wishes: Wishes) -> NoReturn:
     loaded.refuse([*problems, *guard_problems(loaded, place)])
     limited = wishes.max_frames is not None
     finite = all(is_finite(camera, limited=limited) for camera in loaded.config.cameras.values())
-    settings = compile_settings(loaded, place.ensure(), wishes.arguments(loaded.path), finite=finite)
+    settings = compile_settings(
+        loaded,
+        place.ensure(),
+        wishes.arguments(loaded.path),
+        finite=finite,
+        monitor=wishes.monitor_arguments(),
+    )
     try:
         become(settings)
     except OSError as error:
@@ -148,8 +181,7 @@ def _become_guard(loaded: "LoadedConfig", wishes: Wishes) -> NoReturn:
 
 def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -> int:
     """Look at the cameras in this process; under a guard, show it what was finished."""
-    from edge_runtime.cli.live import live_view, print_summary
-    from edge_runtime.cli.outputs import summary_json, write_summary
+    from edge_runtime.cli.live import live_view
     from edge_runtime.cli.stopper import Stopper
     from edge_runtime.events import NdjsonSink
     from edge_runtime.lifeline import die_with_parent
@@ -178,7 +210,9 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
         if beats is not None and numbers is not None:
             _show_guard(numbers, loaded, wishes.state)
         road = _delivery(loaded, wishes.state, numbers)
-        sinks: list[EventSink] = [*files, *([road] if road else [])]
+        recording = _recording(loaded, models, wishes, stack, guarded=beats is not None)
+        tap = None if recording is None else recording.recorder
+        sinks: list[EventSink] = [*files, *([road] if road else []), *([tap] if tap else [])]
         node = Node(
             loaded,
             models,
@@ -191,8 +225,11 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
             swap_socket=socket,
             assigned=None if updates is None else (assigned, updates),
             faults=_faults(loaded, wishes.state),
+            tap=tap,
         )
         stopper.attach(node.request_stop)
+        if recording is not None:
+            recording.attach(node.request_stop)
         delivered = None
         with live_view(node, quiet=wishes.events == "-", title=loaded.config.device.name):
             if road is not None:
@@ -202,8 +239,28 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
             finally:
                 delivered = road.close() if road is not None else None
         drawn = {name: recorder.close() for name, recorder in recorders.items()}
+    return _concluded(result, wishes, files, drawn, delivered, recording)
+
+
+def _concluded(
+    result: "RunSnapshot",
+    wishes: Wishes,
+    files: "Sequence[NdjsonSink]",
+    drawn: "Mapping[str, RecorderStatus]",
+    delivered: "DeliverySnapshot | None",
+    recording: "Recording | None",
+) -> int:
+    """Write and print the summary; the exit code.
+
+    Raises:
+        RunFailed: something failed for good, or what was asked for could not be written.
+    """
+    from edge_runtime.cli.live import print_summary
+    from edge_runtime.cli.outputs import summary_json, write_summary
+
     troubles = [f"{sink.failed} events lost: {sink.trouble}" for sink in files if sink.failed]
     troubles += [status.error for status in drawn.values() if status.error]
+    troubles += [] if recording is None else recording.troubles()
     if wishes.summary is not None:
         lost = sum(sink.failed for sink in files)
         troubles += write_summary(wishes.summary, summary_json(result, events_lost=lost, delivery=delivered))
@@ -211,13 +268,33 @@ def _watch(loaded: "LoadedConfig", wishes: Wishes, beats: "SlotWriter | None") -
         result,
         to_stderr=wishes.events == "-",
         files=_written(wishes, drawn),
-        notes=[*_notes(result, drawn), *(delivered.notices if delivered else ())],
+        notes=[
+            *_notes(result, drawn),
+            *(delivered.notices if delivered else ()),
+            *(recording.notes() if recording else ()),
+        ],
         delivery=delivered,
     )
     problems = [text for text in (*_failures(result), *troubles) if text]
     if problems:
         raise RunFailed("\n".join(problems))
     return 0
+
+
+def _recording(
+    loaded: "LoadedConfig",
+    models: "Mapping[str, ReadyModel]",
+    wishes: Wishes,
+    stack: contextlib.ExitStack,
+    *,
+    guarded: bool,
+) -> "Recording | None":
+    """The recording of this run, where one is wanted."""
+    if wishes.recording is None:
+        return None
+    from edge_runtime.cli.record import Recording
+
+    return Recording(loaded, models, wishes.recording, wishes.state, guarded=guarded, stack=stack)
 
 
 def _faults(loaded: "LoadedConfig", state: Path | None) -> "Injector | None":

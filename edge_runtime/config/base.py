@@ -16,6 +16,9 @@ from edge_runtime.telemetry import MASK, redact_patterns
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 NAME_RULE = "use 1 to 64 letters, digits, - and _, beginning with a letter or a digit"
 
+TEXT_PATTERN = r"^[^\x00]+$"
+"""What only a NUL character breaks."""
+
 LONGEST_S = 31_536_000
 """A year: whatever is longer was meant in another unit."""
 
@@ -73,7 +76,7 @@ Integer = Annotated[int, BeforeValidator(_number)]
 Real = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 ClockTime = Annotated[time, BeforeValidator(_clock_time)]
-Text = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
+Text = Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT_PATTERN)]
 CredentialText = Annotated[Text, AfterValidator(_as_credential), PlainSerializer(_dump_credential)]
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]

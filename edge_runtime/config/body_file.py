@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from edge_runtime.config.document import Unreadable, read_document
 from edge_runtime.config.regular_file import open_regular
+from edge_runtime.document import Unreadable, read_document
 from edge_runtime.errors import ConfigError
 
 MAX_FILE_BYTES = 256 * 1024

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from edge_runtime.config.camera import TrackingConfig
 from edge_runtime.config.output import EvidenceConfig
-from edge_runtime.config.problem import Location
 from edge_runtime.config.rules import RuleConfig
 from edge_runtime.config.shape import shape_of
 from edge_runtime.config.source import SourceConfig, SyntheticSource
+from edge_runtime.document import Location
 from edge_runtime.protocol import DataClass
 from edge_runtime.telemetry import split_user_information
 

@@ -11,14 +11,14 @@ from pydantic import ValidationError
 
 from edge_runtime.config.advice import advice
 from edge_runtime.config.checks import Finding, cross_checks
-from edge_runtime.config.document import Document, Unreadable, read_document
 from edge_runtime.config.node import NodeConfig
 from edge_runtime.config.overlay import Overlaid, Overlay, guarded_deadlines, lay_over
-from edge_runtime.config.problem import InvalidConfig, Location, Problem
+from edge_runtime.config.problem import InvalidConfig
 from edge_runtime.config.regular_file import NotRegularError, open_regular
 from edge_runtime.config.secrets import Resolved, resolve_references, without_secrets
 from edge_runtime.config.sentences import findings
 from edge_runtime.config.words import kind_of
+from edge_runtime.document import Document, Location, Problem, Unreadable, read_document
 
 MAX_FILE_BYTES = 1024 * 1024
 

@@ -15,7 +15,9 @@ MIB = 1024 * 1024
 Degrees = Annotated[Real, Field(ge=20, le=150)]
 Volts = Annotated[Real, Field(gt=0, le=1000)]
 PositiveFraction = Annotated[Fraction, Field(gt=0)]
-Supply = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")]
+SUPPLY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$"
+SUPPLY_RULE = "use 1 to 64 letters, digits, _, ., : and -, beginning with a letter or a digit"
+Supply = Annotated[str, Field(pattern=SUPPLY_PATTERN)]
 
 
 class BatteryConfig(ConfigModel):

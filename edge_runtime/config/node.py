@@ -21,8 +21,8 @@ from edge_runtime.config.engines import EnginesConfig, TensorRtConfig
 from edge_runtime.config.faults import FaultsConfig
 from edge_runtime.config.guard import GuardConfig
 from edge_runtime.config.output import EventsConfig, EvidenceConfig
-from edge_runtime.config.problem import format_location
 from edge_runtime.config.updates import UpdatesConfig
+from edge_runtime.document import format_location
 
 __all__ = [
     "CameraConfig",

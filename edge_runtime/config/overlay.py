@@ -14,11 +14,11 @@ from typing import Any
 
 from edge_runtime.config.camera import CameraConfig
 from edge_runtime.config.checks import Finding
-from edge_runtime.config.document import Document, Unreadable, read_document
 from edge_runtime.config.node import NodeConfig
-from edge_runtime.config.problem import InvalidConfig, Location, Problem, visible
+from edge_runtime.config.problem import InvalidConfig
 from edge_runtime.config.regular_file import NotRegularError, open_regular
 from edge_runtime.config.words import kind_of
+from edge_runtime.document import Document, Location, Problem, Unreadable, read_document, visible
 from edge_runtime.protocol.release_values import DECLARED, NAMED, REFERENCE, Value, Values
 
 OVERLAY_NAME = "overlay.yaml"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from edge_runtime.config.problem import Location, visible
 from edge_runtime.config.regular_file import NotRegularError, open_regular
+from edge_runtime.document import Location, visible
 from edge_runtime.telemetry import MASK, redact_patterns, register_secret, split_user_information
 
 MAX_SECRET_BYTES = 64 * 1024

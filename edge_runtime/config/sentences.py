@@ -12,10 +12,17 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from edge_runtime.config.base import NAME_PATTERN, NAME_RULE
-from edge_runtime.config.problem import Location, visible
+from edge_runtime.config.base import NAME_PATTERN, NAME_RULE, TEXT_PATTERN
+from edge_runtime.config.monitor import SUPPLY_PATTERN, SUPPLY_RULE
 from edge_runtime.config.shape import Place, Shape, place_of
+from edge_runtime.config.updates import (
+    HARDWARE_PATTERN,
+    HARDWARE_RULE,
+    INTERFACE_PATTERN,
+    INTERFACE_RULE,
+)
 from edge_runtime.config.words import but_found, did_you_mean, kind_of, unknown_key
+from edge_runtime.document import Location, visible
 from edge_runtime.telemetry import redact
 
 MAX_FINDINGS = 1000
@@ -149,10 +156,20 @@ def _choice(found: _Found) -> str:
     return f"must be {listed}{found.shown}{did_you_mean(found.value, words)}"
 
 
+NAMES_BY_PATTERN: Mapping[str, str] = {
+    NAME_PATTERN: NAME_RULE,
+    SUPPLY_PATTERN: SUPPLY_RULE,
+    HARDWARE_PATTERN: HARDWARE_RULE,
+    INTERFACE_PATTERN: INTERFACE_RULE,
+}
+"""What each pattern of a name asks for; the only other one is that of text, which a NUL character breaks."""
+
+
 def _pattern(found: _Found) -> str:
-    if found.context.get("pattern") == NAME_PATTERN:
-        return f"is not a usable name: {NAME_RULE}{found.shown}"
-    return "holds a NUL character"
+    pattern = str(found.context.get("pattern"))
+    if pattern == TEXT_PATTERN:
+        return "holds a NUL character"
+    return f"is not a usable name: {NAMES_BY_PATTERN.get(pattern, f'it must match {pattern}')}{found.shown}"
 
 
 def _bound(words: str, key: str) -> Callable[[_Found], str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from edge_runtime.config.problem import Location
+from edge_runtime.document import Location
 
 
 @dataclass(frozen=True, slots=True)

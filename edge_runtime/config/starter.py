@@ -12,8 +12,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from edge_runtime.config.base import NAME_PATTERN, NAME_RULE
-from edge_runtime.config.problem import visible
 from edge_runtime.config.url import http_url, rtsp_url
+from edge_runtime.document import visible
 from edge_runtime.errors import ConfigError
 from edge_runtime.protocol import DataClass
 from edge_runtime.telemetry import redact_patterns

@@ -21,8 +21,13 @@ def _zone(value: str) -> str:
 
 
 TimeZone = Annotated[Text, AfterValidator(_zone)]
-HardwareName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._,:+/-]{0,127}$")]
-Pattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9*?._-]{1,32}$")]
+HARDWARE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._,:+/-]{0,127}$"
+HARDWARE_RULE = "use 1 to 128 letters, digits, ., _, comma, :, +, / and -, beginning with a letter or a digit"
+HardwareName = Annotated[str, Field(pattern=HARDWARE_PATTERN)]
+
+INTERFACE_PATTERN = r"^[A-Za-z0-9*?._-]{1,32}$"
+INTERFACE_RULE = "use 1 to 32 letters, digits, ., _ and -, with * and ? for what may be anything"
+Interface = Annotated[str, Field(pattern=INTERFACE_PATTERN)]
 
 
 class WindowConfig(ConfigModel):
@@ -51,7 +56,7 @@ class DownloadConfig(ConfigModel):
 
     Attributes:
         rate_kb_s: no more kilobytes a second are taken than this; without it as many as come.
-        daily_mb: megabytes of releases a day; without it any number.
+        daily_mb: megabytes of releases a day; they count against `delivery.uplink.daily_bytes` as well.
         metered: what to do on a link whose bytes cost: `wait` for another one, or `use` it.
         metered_interfaces: names of such links, with * and ?.
         deadline: seconds for one release, all tries together.
@@ -60,7 +65,7 @@ class DownloadConfig(ConfigModel):
     rate_kb_s: Annotated[Integer, Field(ge=1)] | None = None
     daily_mb: Annotated[Integer, Field(ge=1)] | None = None
     metered: Literal["wait", "use"] = "wait"
-    metered_interfaces: Annotated[tuple[Pattern, ...], Field(max_length=16)] = ("wwan*", "ppp*", "usb*")
+    metered_interfaces: Annotated[tuple[Interface, ...], Field(max_length=16)] = ("wwan*", "ppp*", "usb*")
     deadline: PositiveSeconds = _DAY_S
 
 

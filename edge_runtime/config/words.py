@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from edge_runtime.config.problem import visible
+from edge_runtime.document import visible
 from edge_runtime.telemetry import redact
 
 OTHER_WORDS = {

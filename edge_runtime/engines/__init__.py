@@ -15,7 +15,6 @@ from edge_runtime.engines.errors import (
     StoreUnusable,
 )
 from edge_runtime.engines.facts import MachineFacts
-from edge_runtime.engines.failures import Kind, Strike
 from edge_runtime.engines.holds import Hold, Role
 from edge_runtime.engines.listing import Entry
 from edge_runtime.engines.manifest import BuildFacts, EngineManifest
@@ -32,6 +31,7 @@ from edge_runtime.engines.recipe import (
 )
 from edge_runtime.engines.room import Kept, Pruned, Usage
 from edge_runtime.engines.store import EngineStore
+from edge_runtime.engines.strikes import Kind, Strike
 from edge_runtime.engines.verify import StoredEngine
 
 __all__ = [

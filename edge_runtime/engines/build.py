@@ -81,7 +81,7 @@ class NoEngine(BuildFailed):
     """The process of the build came to an end without an engine.
 
     Args:
-        kind: `refused`, `memory`, `plugin`, `files`, `usage`, or `killed`.
+        kind: `refused`, `memory`, `plugin`, `room`, `files`, `usage`, or `killed`.
         text: one sentence.
         log: what TensorRT said, oldest first.
     """

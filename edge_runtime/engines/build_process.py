@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from edge_runtime.durable import write_file
-from edge_runtime.engines.machine import MISSING_TENSORRT, tensorrt_version
+from edge_runtime.durable import NO_ROOM, write_file
+from edge_runtime.engines.machine import missing_tensorrt, tensorrt_version
 from edge_runtime.engines.network import (
     NetworkRefused,
     build,
@@ -40,6 +40,9 @@ from edge_runtime.perception.backends.tensorrt.plugins import load_plugins, plug
 LOWEST: Final = 19
 PLUGIN: Final = "plugin"
 """Kind of an end that a plugin library brought about: it says nothing about the model."""
+
+ROOM: Final = "room"
+"""Kind of an end for want of room on the disk."""
 
 _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _IOPRIO_IDLE: Final = 3 << 13
@@ -96,7 +99,8 @@ def _why(error: Exception) -> tuple[str, str, tuple[str, ...]]:
     if isinstance(error, MemoryError):
         return "memory", "there was not enough memory to build the engine", ()
     if isinstance(error, OSError):
-        return "files", f"{error.filename}: {error.strerror}", ()
+        where = f"{error.filename}: " if error.filename else ""
+        return ROOM if error.errno in NO_ROOM else "files", f"{where}{error.strerror}", ()
     return PLUGIN, str(error), ()
 
 
@@ -118,7 +122,7 @@ def build_here(request: BuildRequest, tell: Callable[[BuildProgress], None]) -> 
     try:
         import tensorrt as trt  # noqa: PLC0415 - only where an engine is built
     except ImportError:
-        raise NetworkRefused(MISSING_TENSORRT) from None
+        raise NetworkRefused(missing_tensorrt()) from None
     recipe = request.recipe
     if (found := tensorrt_version(trt)) != recipe.machine.tensorrt:
         raise NetworkRefused(

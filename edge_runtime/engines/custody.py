@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edge_runtime.engines.errors import EngineDamaged, EngineMismatch, StoreBusy, StoreUnusable
-from edge_runtime.engines.failures import DEADLY, Failures, Kind
+from edge_runtime.engines.failures import Failures
 from edge_runtime.engines.folder import StoreFolder, loading_lock
 from edge_runtime.engines.quarantine import Quarantine
 from edge_runtime.engines.recipe import EngineRecipe
+from edge_runtime.engines.strikes import DEADLY, Kind
 from edge_runtime.engines.verify import StoredEngine, load, read_manifest
 
 
@@ -82,7 +83,7 @@ class Custody:
             error = EngineDamaged(f"engine {key[:12]}: {who} {DEADLY}")
             self.take_out(key, str(error))
             raise self._told_with_outlook(key, error)
-        self.failures.note(key, Kind.LOADING, "the process ended while it loaded the engine")
+        self.failures.note(key, "the process ended while it loaded the engine", Kind.LOADING)
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(StoreUnusable, StoreBusy):  # others load it too, or it cannot be shown
                 stack.enter_context(self.folder.locked(loading_lock(key), 0, "the engine is being loaded"))
@@ -99,7 +100,7 @@ class Custody:
 
     def _take_out_owned(self, key: str, reason: str) -> None:
         self.quarantine.take(key, reason)
-        self.failures.note_owned(key, Kind.QUARANTINED, reason)
+        self.failures.note_owned(key, reason, Kind.QUARANTINED)
 
 
 def _told(error: EngineMismatch | EngineDamaged, more: str) -> EngineMismatch | EngineDamaged:

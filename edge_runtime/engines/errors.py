@@ -68,4 +68,13 @@ class StoreUnusable(EngineError):
 
 
 class StoreFull(StoreUnusable):
-    """The disk or the store's quota has no room for an engine."""
+    """The disk or the store's quota has no room for an engine.
+
+    Args:
+        text: the sentence.
+        nbytes: of the engine, where room for so many is all that is missing; else 0.
+    """
+
+    def __init__(self, text: str, nbytes: int = 0) -> None:
+        super().__init__(text)
+        self.nbytes = nbytes

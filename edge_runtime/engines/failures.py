@@ -1,118 +1,34 @@
-"""What went wrong with a key, across restarts: an engine is built again once, and not at every start for ever.
-
-A device has no trustworthy clock after a reboot, so the age of a failure is the time that surely went by: on the
-boot clock within a boot, and the uptime of later boots after it. The wall clock counts between boots where it was
-synchronised both times. A device that reboots every few minutes therefore does not build each time.
-"""
+"""The memory of what went wrong, across restarts: an engine is built again once, and not at every start."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Final
 
-from pydantic import Field
-
-from edge_runtime.clock import NS_PER_S, Clock, WallLabel
-from edge_runtime.engines.errors import StoreBusy, StoreUnusable
-from edge_runtime.engines.folder import StoreFolder
-from edge_runtime.engines.records import Record, names_in, read_record, remove_whatever, write_record
-
-EXPIRY_S: Final = 24 * 3600
-"""After this long a key may be tried anew: the cause may have been a full memory or a full disk."""
+from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.engines.errors import BuildRefused, StoreBusy, StoreUnusable
+from edge_runtime.engines.folder import StoreFolder, require_key
+from edge_runtime.engines.records import names_in, read_record, remove_whatever, write_record
+from edge_runtime.engines.strikes import (
+    DEADLY,
+    EXPIRY_S,
+    MOST_DEATHS,
+    FailureRecord,
+    Kind,
+    Now,
+    Strike,
+    aged,
+    refusal_of,
+    with_room,
+    with_strike,
+    without_last,
+)
 
 MOST_KEYS: Final = 256
 _REANCHOR_NS: Final = 3600 * NS_PER_S
-
-
-class Kind(str, Enum):
-    """What went wrong."""
-
-    FAILED = "failed"
-    """A build ended without an engine."""
-
-    QUARANTINED = "quarantined"
-    """An engine was taken out of use."""
-
-    UNFINISHED = "unfinished"
-    """A build was begun, and nobody said how it ended: the process was killed, or the power went."""
-
-    NO_ROOM = "no_room"
-    """A build gave an engine, and the store had no room for it."""
-
-    LOADING = "loading"
-    """The engine was being loaded, and nobody said how that ended: it may have taken the process with it."""
-
-
-LIMITS: Final = {Kind.FAILED: 1, Kind.NO_ROOM: 1, Kind.QUARANTINED: 2, Kind.UNFINISHED: 3}
-"""How many of a kind within `EXPIRY_S` end the building of a key: the first engine that is taken out of use is
-rebuilt, and a power cut in a build is no proof against it."""
-
-MOST_DEATHS: Final = 3
-"""So many processes may end while they load an engine: one may be killed by chance, or by a power cut."""
-
-DEADLY: Final = "ended while loading it"
-"""In the reason of an engine that was taken out of use for that. The one that is built in its place gets a single
-try: the guard calls more than five ends in ten minutes a crash loop, and keeps the device from moving."""
-
-
-class Strike(Record):
-    """One thing that went wrong.
-
-    Attributes:
-        kind: what.
-        reason: a sentence.
-        age_ns: how old it surely was at `seen_ns`.
-        seen_ns: boot clock of `boot_id`.
-        unix_ns: the wall clock when it happened; a label, unless `synced` then and now.
-    """
-
-    kind: Annotated[Kind, Field(strict=False)]
-    reason: Annotated[str, Field(max_length=1000)]
-    age_ns: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    seen_ns: Annotated[int, Field(ge=0, lt=1 << 63)]
-    boot_id: Annotated[str, Field(max_length=64)]
-    unix_ns: Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]
-    synced: bool
-
-
-class FailureRecord(Record):
-    """All that went wrong with one key and still counts."""
-
-    strikes: Annotated[tuple[Strike, ...], Field(max_length=32)]
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """The clocks, read together."""
-
-    boottime_ns: int
-    wall: WallLabel
-
-
-def aged(strike: Strike, now: Now) -> Strike:
-    """The same strike with the age that it surely has now."""
-    if strike.boot_id == now.wall.boot_id:
-        age_ns = strike.age_ns + max(0, now.boottime_ns - strike.seen_ns)
-    else:
-        age_ns = strike.age_ns + now.boottime_ns
-        if strike.synced and now.wall.synced:
-            age_ns = max(age_ns, now.wall.unix_ns - strike.unix_ns)
-    return strike.model_copy(
-        update={"age_ns": min(age_ns, (1 << 63) - 1), "seen_ns": now.boottime_ns, "boot_id": now.wall.boot_id}
-    )
-
-
-def refusal_of(strikes: Iterable[Strike]) -> str | None:
-    """Why a key with these strikes is not built; None where it may be. The strikes are aged."""
-    counted = [strike for strike in strikes if strike.age_ns < EXPIRY_S * NS_PER_S]
-    for kind, limit in LIMITS.items():
-        of_kind = [strike for strike in counted if strike.kind is kind]
-        if len(of_kind) >= limit:
-            left_s = EXPIRY_S - max(of_kind[-limit:], key=lambda strike: strike.age_ns).age_ns / NS_PER_S
-            told = f"{_told(kind, len(of_kind))}: {of_kind[-1].reason}"
-            return f"{told}; it is tried again after {_hours(left_s)} of uptime"
-    return None
+_RECORD: Final = re.compile(r"([0-9a-f]{64})\.json")
 
 
 @dataclass
@@ -122,16 +38,18 @@ class Failures:
     Args:
         folder: of the store.
         clock: of the device.
+        has_room: whether the store would keep the engine of a key that has so many bytes.
     """
 
     folder: StoreFolder
     clock: Clock
+    has_room: Callable[[str, int], bool]
     _unwritten: dict[str, tuple[Strike, ...]] = field(default_factory=dict)
 
     def of(self, key: str) -> tuple[Strike, ...]:
         """What went wrong with a key and still counts, oldest first; a damaged record counts as none."""
         try:
-            record = read_record(FailureRecord, self.folder.failures / f"{key}.json")
+            record = read_record(FailureRecord, self._path(key))
         except (ValueError, OSError):
             record = None
         written = () if record is None else record.strikes
@@ -147,39 +65,53 @@ class Failures:
             names = names_in(self.folder.failures)
         except OSError:
             names = []
-        written = {name.removesuffix(".json") for name in names if name.endswith(".json")}
+        written = {found[1] for name in names if (found := _RECORD.fullmatch(name))}
         return tuple(sorted(written | set(self._unwritten)))
 
+    def failing_keys(self) -> tuple[str, ...]:
+        """Keys of which something that went wrong is remembered."""
+        return tuple(key for key in self.known() if any(one.kind is not Kind.LOADING for one in self.of(key)))
+
     def refusal(self, key: str) -> str | None:
-        """Why a key is not built, a sentence; None where it may be."""
-        return refusal_of(self.of(key))
+        """Why the engine of a key is not built now, a sentence without its end; None where it may be."""
+        return refusal_of(with_room(self.of(key), lambda nbytes: self.has_room(key, nbytes)))
 
     def begin(self, key: str) -> None:
-        """Write down that a build begins, before it does.
+        """Write down that a build begins, before it does, so that one that kills the device is remembered.
+
+        `EngineStore.add` and `note` end it; `called_off` where it was ended on purpose.
 
         Raises:
-            StoreUnusable: it cannot be written down; a build that kills the device would not be remembered.
+            BuildRefused: it has failed before.
+            StoreUnusable: it cannot be written down: then it is not to be built either.
             StoreBusy: another process holds the store.
         """
+        self.refresh()
+        why = self.refusal(key)
+        if why is not None:
+            raise BuildRefused(
+                f"engine {key[:12]} is not built: {why}; `edge-runtime engine build` tries at once"
+            )
         with self.folder.owned(), self.folder.explained():
             self._write(
                 key, (*self.of(key), self._strike(Kind.UNFINISHED, "the build did not come to its end"))
             )
 
-    def note(self, key: str, kind: Kind, reason: str) -> None:
+    def note(self, key: str, reason: str, kind: Kind = Kind.FAILED, nbytes: int = 0) -> None:
         """Remember that something went wrong; where it cannot be written, this process remembers it.
 
         Args:
             key: of the recipe.
-            kind: a failed build takes the place of the unfinished one.
             reason: a sentence.
+            kind: a failed build takes the place of the unfinished one.
+            nbytes: of the engine where room for it is all that was missing.
         """
-        strike = self._strike(kind, reason)
-        self._change(key, lambda strikes: _with(strikes, strike))
+        strike = self._strike(kind, reason, nbytes)
+        self._change(key, lambda strikes: with_strike(strikes, strike))
 
-    def note_owned(self, key: str, kind: Kind, reason: str) -> None:
+    def note_owned(self, key: str, reason: str, kind: Kind) -> None:
         """The same as `note`, for a caller that holds the store's lock."""
-        self._keep_owned(key, _with(self.of(key), self._strike(kind, reason)))
+        self._keep_owned(key, with_strike(self.of(key), self._strike(kind, reason)))
 
     def built_owned(self, key: str) -> None:
         """A build gave an engine: only what was taken out of use still counts. The caller holds the lock."""
@@ -189,8 +121,8 @@ class Failures:
             self._keep_owned(key, left)
 
     def called_off(self, key: str) -> None:
-        """A build was ended on purpose: it says nothing about the key."""
-        self._change(key, lambda strikes: _without_last(strikes, Kind.UNFINISHED))
+        """A build was ended on purpose, by a stop of the process or by a person: it counts as if it never began."""
+        self._change(key, lambda strikes: without_last(strikes, Kind.UNFINISHED))
 
     def deaths(self, key: str) -> int:
         """How many processes ended while they loaded the engine of a key."""
@@ -203,10 +135,10 @@ class Failures:
 
     def loaded(self, key: str) -> None:
         """The engine was loaded, or refused: this process lives."""
-        self._change(key, lambda strikes: _without_last(strikes, Kind.LOADING))
+        self._change(key, lambda strikes: without_last(strikes, Kind.LOADING))
 
     def forget(self, key: str | None = None) -> None:
-        """Forget what went wrong with a key, or with all.
+        """Forget what went wrong with a key, or with all; a person asked for another try.
 
         Raises:
             StoreUnusable: the record cannot be removed.
@@ -215,7 +147,7 @@ class Failures:
         with self.folder.owned(), self.folder.explained():
             for one in self.known() if key is None else (key,):
                 self._unwritten.pop(one, None)
-                remove_whatever(self.folder.failures / f"{one}.json")
+                remove_whatever(self._path(one))
 
     def room_was_made_owned(self) -> None:
         """What had no room may be built again. The caller holds the store's lock."""
@@ -236,7 +168,7 @@ class Failures:
 
     def _outdated(self, key: str, strikes: tuple[Strike, ...]) -> bool:
         try:
-            record = read_record(FailureRecord, self.folder.failures / f"{key}.json")
+            record = read_record(FailureRecord, self._path(key))
         except (ValueError, OSError):
             return True
         if record is None or len(record.strikes) != len(strikes):
@@ -260,7 +192,7 @@ class Failures:
             self._unwritten[key] = strikes
 
     def _write(self, key: str, strikes: tuple[Strike, ...]) -> None:
-        path = self.folder.failures / f"{key}.json"
+        path = self._path(key)
         if not strikes:
             remove_whatever(path)
         else:
@@ -273,13 +205,17 @@ class Failures:
         if len(keys) > MOST_KEYS:
             youngest = {key: min((one.age_ns for one in self.of(key)), default=1 << 63) for key in keys}
             for key in sorted(keys, key=lambda one: youngest[one])[MOST_KEYS:]:
-                remove_whatever(self.folder.failures / f"{key}.json")
+                remove_whatever(self._path(key))
 
-    def _strike(self, kind: Kind, reason: str) -> Strike:
+    def _path(self, key: str) -> Path:
+        return self.folder.failures / f"{require_key(key)}.json"
+
+    def _strike(self, kind: Kind, reason: str, nbytes: int = 0) -> Strike:
         now = self._now()
         return Strike(
             kind=kind,
             reason="".join(sign if sign.isprintable() else " " for sign in reason)[:1000],
+            nbytes=nbytes,
             seen_ns=now.boottime_ns,
             boot_id=now.wall.boot_id[:64],
             unix_ns=now.wall.unix_ns,
@@ -288,31 +224,3 @@ class Failures:
 
     def _now(self) -> Now:
         return Now(self.clock.boottime_ns(), self.clock.wall())
-
-
-def _with(strikes: tuple[Strike, ...], strike: Strike) -> tuple[Strike, ...]:
-    """One more; a build that failed is not unfinished, and an engine that is taken out kills nobody any more."""
-    if strike.kind in (Kind.FAILED, Kind.NO_ROOM):
-        strikes = _without_last(strikes, Kind.UNFINISHED)
-    if strike.kind is Kind.QUARANTINED:
-        strikes = tuple(one for one in strikes if one.kind is not Kind.LOADING)
-    return (*strikes, strike)
-
-
-def _without_last(strikes: tuple[Strike, ...], kind: Kind) -> tuple[Strike, ...]:
-    at = max((index for index, strike in enumerate(strikes) if strike.kind is kind), default=len(strikes))
-    return strikes[:at] + strikes[at + 1 :]
-
-
-def _told(kind: Kind, times: int) -> str:
-    if kind is Kind.QUARANTINED:
-        return f"its engines were taken out of use {times} times"
-    if kind is Kind.NO_ROOM:
-        return "there was no room for it"
-    if kind is Kind.UNFINISHED:
-        return f"{times} builds of it did not come to their end"
-    return "its build failed"
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.0f} h" if seconds >= 5400 else f"{max(seconds, 60) / 60:.0f} min"

@@ -15,25 +15,35 @@ STATE/engines/locks/            store.lock, and one for each key
 
 import contextlib
 import errno
-import fcntl
-import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from edge_runtime.clock import NS_PER_S, Clock
+from edge_runtime.clock import Clock
 from edge_runtime.durable import NO_ROOM
-from edge_runtime.engines.errors import StoreBusy, StoreUnusable
+from edge_runtime.engines.errors import StoreUnusable
+from edge_runtime.engines.locks import Locks
 from edge_runtime.engines.records import PART, names_in, remove_whatever
 
 STORE_WAIT_S: Final = 30.0
 """How long to wait for the store's own lock; nobody holds it for longer than it takes to write an engine."""
 
-_POLL_S: Final = 0.05
-_LONGEST_POLL_S: Final = 0.5
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def require_key(key: str) -> str:
+    """The key itself: it becomes the name of a file.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _KEY.fullmatch(key):
+        raise ValueError("an engine's key has 64 lower-case hexadecimal digits")
+    return key
 
 
 def loading_lock(key: str) -> str:
@@ -52,8 +62,7 @@ class StoreFolder:
 
     def __init__(self, path: Path, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
         self.path = path
-        self._clock = clock
-        self._sleep = sleep
+        self._locks = Locks(self.locks, clock, sleep)
 
     def engine(self, key: str) -> Path:
         """Where the engine of a key lies."""
@@ -143,19 +152,8 @@ class StoreFolder:
             StoreBusy: somebody else holds it; the text says who, and since when.
             StoreUnusable: the lock's file cannot be used.
         """
-        path = self.locks / f"{name}.lock"
-        begun_ns = self._clock.monotonic_ns()
-        pause_s = _POLL_S
-        while True:
-            with self.explained():
-                handle, holder = self._try(path)
-            if handle is not None:
-                break
-            waited_s = (self._clock.monotonic_ns() - begun_ns) / NS_PER_S
-            if waited_s >= wait_s or (stop is not None and stop()):
-                raise StoreBusy(f"{what} by {holder}: waited {waited_s:.0f} s for it")
-            self._sleep(min(pause_s, max(wait_s - waited_s, 0.001)))
-            pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
+        with self.explained():
+            handle = self._locks.take(name, wait_s, what, stop)
         try:
             yield
         finally:
@@ -163,20 +161,7 @@ class StoreFolder:
 
     def in_use(self, key: str) -> str | None:
         """Who holds the lock of a key, as text; None where nobody does."""
-        path = self.locks / f"{key}.lock"
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return self._holder(handle)
-        except OSError:
-            return None
-        finally:
-            os.close(handle)
-        return None
+        return self._locks.holder(key)
 
     def sweep(self) -> list[str]:
         """Remove what killed processes left: unfinished files, engines without a manifest, builds and locks.
@@ -206,8 +191,7 @@ class StoreFolder:
             if self.in_use(name) is None:
                 remove_whatever(self.building / name)
                 removed.append(name)
-        locks = [name for name in names_in(self.locks) if name != "store.lock"]
-        return removed + [name for name in locks if self._drop_lock(self.locks / name)]
+        return removed + self._locks.sweep(but="store")
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
@@ -233,67 +217,6 @@ class StoreFolder:
             return f"{shown}; make room on its disk, or remove engines with `edge-runtime engine prune`"
         return shown
 
-    def _try(self, path: Path) -> tuple[int | None, str]:
-        """A descriptor that holds the lock; or None and who does."""
-        while True:
-            _require_file(path)
-            handle = os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
-            )
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _leads_to(path, os.fstat(handle)):
-                    self._sign(handle)
-                    return handle, ""
-            except BlockingIOError:
-                holder = self._holder(handle)
-                os.close(handle)
-                return None, holder
-            except BaseException:
-                os.close(handle)
-                raise
-            os.close(handle)  # the last holder's sweep removed it between opening and locking
-
-    def _sign(self, handle: int) -> None:
-        entry = {
-            "pid": os.getpid(),
-            "boot_id": self._clock.wall().boot_id,
-            "since_ns": self._clock.boottime_ns(),
-        }
-        with contextlib.suppress(
-            OSError
-        ):  # it is for a sentence only; a full disk must not keep from locking
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps(entry).encode(), 0)
-
-    def _holder(self, handle: int) -> str:
-        try:
-            entry = json.loads(os.pread(handle, 512, 0))
-            pid, boot, since_ns = int(entry["pid"]), str(entry["boot_id"]), int(entry["since_ns"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return "another process"
-        held_s = (self._clock.boottime_ns() - since_ns) // NS_PER_S
-        if boot != self._clock.wall().boot_id or held_s < 0:
-            return f"process {pid}"
-        return f"process {pid} for {held_s} s"
-
-    def _drop_lock(self, path: Path) -> bool:
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            remove_whatever(path)
-            return True
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_whatever(path)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(handle)
-        return True
-
 
 def _require_folder(path: Path) -> None:
     """What lies in the store's folders is removed as garbage: through a link that would be somebody's files."""
@@ -301,18 +224,3 @@ def _require_folder(path: Path) -> None:
     if not stat.S_ISDIR(mode):
         kind = "a link" if stat.S_ISLNK(mode) else "a file"
         raise StoreUnusable(f"{path} is {kind}, not a folder: remove it, and it is made anew")
-
-
-def _require_file(path: Path) -> None:
-    """Whatever else has a lock's name is nobody's lock, and goes."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(path.lstat().st_mode):
-            remove_whatever(path)
-
-
-def _leads_to(path: Path, facts: os.stat_result) -> bool:
-    try:
-        now = path.lstat()
-    except FileNotFoundError:
-        return False
-    return (now.st_dev, now.st_ino) == (facts.st_dev, facts.st_ino)

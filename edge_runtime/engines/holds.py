@@ -109,15 +109,17 @@ class Holds:
         with self.folder.owned(), self.folder.explained():
             write_record(self.folder.holds / _name(hold.model, hold.role), hold)
 
-    def keep_only(self, models: Collection[str], roles: Collection[Role]) -> tuple[Hold, ...]:
-        """Let go in these roles of what other models than these hold; what that was.
+    def keep_only(
+        self, models: Collection[str], roles: Collection[Role], *, dry_run: bool
+    ) -> tuple[Hold, ...]:
+        """Let go in these roles of what other models than these hold; what that was, or would be.
 
         Raises:
             StoreUnusable: it cannot be written down.
             StoreBusy: another process holds the store.
         """
         others = tuple(hold for hold in self.all()[0] if hold.role in roles and hold.model not in models)
-        for hold in others:
+        for hold in () if dry_run else others:
             self.drop(hold.model, hold.role)
         return others
 

@@ -12,7 +12,7 @@ from edge_runtime.health.jetson import is_jetson, read_l4t
 from edge_runtime.health.nvidia import read_driver
 from edge_runtime.health.sysfiles import SysFiles
 from edge_runtime.perception.backends.tensorrt import Cuda
-from edge_runtime.perception.backends.tensorrt.runtime import MISSING_TENSORRT, import_tensorrt
+from edge_runtime.perception.backends.tensorrt.runtime import import_tensorrt, missing_tensorrt
 
 OpenDevice = Callable[[], Cuda]
 """Opens the GPU for the thread that calls it."""
@@ -59,4 +59,4 @@ def read_machine(cuda: Cuda, trt: Any, *, root: Path = Path("/")) -> MachineFact
     )
 
 
-__all__ = ["MISSING_TENSORRT", "OpenDevice", "import_tensorrt", "read_machine", "tensorrt_version"]
+__all__ = ["OpenDevice", "import_tensorrt", "missing_tensorrt", "read_machine", "tensorrt_version"]

@@ -15,6 +15,7 @@ from edge_runtime.engines.source import EngineSource
 from edge_runtime.engines.tensorrt_model import open_tensorrt
 from edge_runtime.errors import BackendError, DecodeError, MissingDependency, PackageError
 from edge_runtime.packages import ModelPackage
+from edge_runtime.perception.backends import PROVING_TIMEOUT_S
 from edge_runtime.perception.model import LoadedModel, load_model
 from edge_runtime.telemetry import get_logger
 
@@ -34,6 +35,7 @@ class ModelOptions:
         spinning: let idle ones of them spin.
         thresholds: instead of the package's.
         tensorrt: how TensorRT runs it.
+        first_run_s: that the first run of ONNX Runtime may take.
     """
 
     providers: tuple[str, ...] = ("cpu",)
@@ -42,6 +44,7 @@ class ModelOptions:
     spinning: bool = False
     thresholds: Thresholds = field(default_factory=Thresholds)
     tensorrt: TensorRtOptions = field(default_factory=TensorRtOptions)
+    first_run_s: float = PROVING_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,7 @@ def _open_onnxruntime(package: ModelPackage, group: tuple[str, ...], options: Mo
         spinning=options.spinning,
         score=options.thresholds.score,
         nms_iou=options.thresholds.nms_iou,
+        first_run_s=options.first_run_s,
     )
     facts = model.backend.facts
     later = options.providers[options.providers.index(group[0]) :] if group[0] in options.providers else ()

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edge_runtime.perception.backends.tensorrt.log import one_line
+
 _LONGEST = 120
 
 
@@ -52,4 +54,9 @@ def read_progress(record: Mapping[str, Any]) -> BuildProgress | None:
     if not isinstance(phase, str) or not isinstance(step, int) or not isinstance(steps, int):
         return None
     parent = record.get("parent")
-    return BuildProgress(phase[:_LONGEST], step, steps, parent[:_LONGEST] if isinstance(parent, str) else "")
+    return BuildProgress(_shown(phase), step, steps, _shown(parent) if isinstance(parent, str) else "")
+
+
+def _shown(phase: str) -> str:
+    """A phase may be named after a layer of the model: nothing in it may drive a terminal."""
+    return one_line(phase)[:_LONGEST]

@@ -4,11 +4,11 @@ import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from edge_runtime.engines.errors import StoreFull
+from edge_runtime.engines.errors import StoreFull, StoreUnusable
 from edge_runtime.engines.folder import StoreFolder, loading_lock
-from edge_runtime.engines.holds import Holds
+from edge_runtime.engines.holds import Hold, Holds
 from edge_runtime.engines.listing import Entry, RecentKeys, entries_in
-from edge_runtime.engines.quota import Stored, to_fit, to_tidy
+from edge_runtime.engines.quota import Plan, Stored, to_fit, to_tidy
 from edge_runtime.engines.verify import MAX_ENGINE_BYTES
 from edge_runtime.engines.writing import mib, remove_engine
 
@@ -97,27 +97,42 @@ class Room:
         """
         if new_bytes > MAX_ENGINE_BYTES:
             raise StoreFull(f"the engine has {mib(new_bytes)}: none above {mib(MAX_ENGINE_BYTES)} is kept")
-        entries = {entry.key: entry for entry in self.entries() if entry.key != key}
-        limit, where, remedy = self.quota, f"in the store's quota of {mib(self.quota)}", "raise the quota"
-        free = self.free()
-        on_disk = sum(entry.bytes for entry in entries.values()) + (self.quota if free is None else free)
-        if on_disk < limit:
-            limit, where, remedy = on_disk, f"on its disk ({self.folder.path})", "make room there"
-        plan = to_fit([_stored(one) for one in entries.values()], self._needed(entries, ()), limit, new_bytes)
+        plan, where, remedy = self._plan(key, new_bytes)
         if plan.short_bytes:
             raise StoreFull(
                 f"the engine has {mib(new_bytes)}, and {mib(plan.short_bytes)} are missing {where}: "
                 f"{_reasons(plan.kept)}; {remedy}, "
-                "or delete the store while nothing runs: what is needed is built again"
+                "or delete the store while nothing runs: what is needed is built again",
+                new_bytes,
             )
         for one in plan.remove:
             remove_engine(self.folder, one)
 
-    def prune(self, assigned: Collection[str], *, dry_run: bool) -> Pruned:
+    def has_room(self, key: str, new_bytes: int) -> bool:
+        """Whether an engine of this key would have room, on the disk beside the copy of its build."""
+        try:
+            return not self._plan(key, new_bytes, scratch=new_bytes)[0].short_bytes
+        except StoreUnusable:
+            return False
+
+    def _plan(self, key: str, new_bytes: int, scratch: int = 0) -> tuple[Plan, str, str]:
+        """What would have to go; and for a sentence: where room is missing, and what helps."""
+        entries = {entry.key: entry for entry in self.entries() if entry.key != key}
+        limit, where, remedy = self.quota, f"in the store's quota of {mib(self.quota)}", "raise the quota"
+        free = self.free()
+        left = self.quota if free is None else free - scratch
+        on_disk = sum(entry.bytes for entry in entries.values()) + left
+        if on_disk < limit:
+            limit, where, remedy = on_disk, f"on its disk ({self.folder.path})", "make room there"
+        plan = to_fit([_stored(one) for one in entries.values()], self._needed(entries, ()), limit, new_bytes)
+        return plan, where, remedy
+
+    def prune(self, assigned: Collection[str], without: Collection[Hold] = (), *, dry_run: bool) -> Pruned:
         """Remove what nobody needs; the caller holds the store's lock.
 
         Args:
             assigned: keys that must stay beside those that are held.
+            without: holds that do not count.
             dry_run: only say what would be removed.
 
         Raises:
@@ -126,7 +141,7 @@ class Room:
         """
         garbage = () if dry_run else tuple(self.folder.sweep())
         entries = {entry.key: entry for entry in self.entries()}
-        plan = to_tidy([_stored(one) for one in entries.values()], self._needed(entries, assigned))
+        plan = to_tidy([_stored(one) for one in entries.values()], self._needed(entries, assigned, without))
         if not dry_run:
             for key in plan.remove:
                 remove_engine(self.folder, key)
@@ -141,13 +156,15 @@ class Room:
         except OSError:
             return None
 
-    def _needed(self, entries: Mapping[str, Entry], assigned: Collection[str]) -> dict[str, str]:
+    def _needed(
+        self, entries: Mapping[str, Entry], assigned: Collection[str], without: Collection[Hold] = ()
+    ) -> dict[str, str]:
         """Why each engine that must stay does."""
         _, doubt = self.holds.all()
         needed = {}
         for key, entry in entries.items():
-            if entry.holds:
-                needed[key] = f"it {' and '.join(str(hold) for hold in entry.holds)}"
+            if holds := [str(hold) for hold in entry.holds if hold not in without]:
+                needed[key] = f"it {' and '.join(holds)}"
             elif doubt is not None:
                 needed[key] = doubt
             elif key in assigned:

@@ -46,7 +46,7 @@ class EngineSource:
             MissingDependency: TensorRT or the library that speaks to CUDA is not installed.
             BackendError: there is no GPU that can be used.
         """
-        trt = import_tensorrt()
+        trt = import_tensorrt(self.root)
         cuda = self.open_device()
         try:
             return read_machine(cuda, trt, root=self.root), read_budget(cuda, root=self.root)

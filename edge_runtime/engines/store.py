@@ -7,7 +7,6 @@ quarantine with the reason, and is built again at most once; see `failures`.
 
 import contextlib
 import hashlib
-import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -17,15 +16,13 @@ from edge_runtime.clock import Clock, SystemClock
 from edge_runtime.engines.custody import Custody
 from edge_runtime.engines.errors import (
     BuildFailed,
-    BuildRefused,
     EngineDamaged,
     EngineMismatch,
     StoreBusy,
     StoreUnusable,
 )
-from edge_runtime.engines.facts import MachineFacts
-from edge_runtime.engines.failures import Failures, Kind, Strike
-from edge_runtime.engines.folder import StoreFolder
+from edge_runtime.engines.failures import Failures
+from edge_runtime.engines.folder import StoreFolder, require_key
 from edge_runtime.engines.holds import Hold, Holds, Role
 from edge_runtime.engines.listing import Entry, RecentKeys, entry_of
 from edge_runtime.engines.manifest import BuildFacts, EngineManifest
@@ -37,8 +34,6 @@ from edge_runtime.engines.timing import TimingCaches
 from edge_runtime.engines.verify import StoredEngine, load, read_manifest
 from edge_runtime.engines.writing import write_engine
 
-_KEY = re.compile(r"[0-9a-f]{64}")
-
 
 class EngineStore:
     """Engines on disk. Several processes and threads may use one directory.
@@ -48,6 +43,11 @@ class EngineStore:
         quota_bytes: of all engines and manifests together.
         clock: of the device.
         sleep: waits between two tries for a lock, seconds.
+
+    Attributes:
+        folder: where all of it lies.
+        failures: what went wrong with a key.
+        timing: what TensorRT measured in earlier builds.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class EngineStore:
         self._recent = RecentKeys(self.folder)
         self._holds = Holds(self.folder)
         self._room = Room(self.folder, self._holds, self._recent, quota_bytes)
-        self._failures = Failures(self.folder, self._clock)
         self._quarantine = Quarantine(self.folder, self._clock)
-        self._custody = Custody(self.folder, self._quarantine, self._failures)
-        self._timing = TimingCaches(self.folder)
+        self.failures = Failures(self.folder, self._clock, self._room.has_room)
+        self.timing = TimingCaches(self.folder)
+        self._custody = Custody(self.folder, self._quarantine, self.failures)
 
     # Engines
 
@@ -121,7 +121,7 @@ class EngineStore:
             self._room.make(key, len(engine) + len(encoded))
             self._recent.touch_owned(key)
             write_engine(self.folder, key, engine, encoded)
-            self._failures.built_owned(key)
+            self.failures.built_owned(key)
         return StoredEngine(engine, manifest)
 
     def verify(self, key: str) -> StoredEngine | None:
@@ -130,7 +130,7 @@ class EngineStore:
         Raises:
             EngineDamaged, EngineNewer, StoreUnusable: as `find`.
         """
-        return load(self.folder, _key(key))
+        return load(self.folder, require_key(key))
 
     def entries(self) -> list[Entry]:
         """Every engine, readable or not, the one that was unused for longest first; engines are not read.
@@ -146,7 +146,7 @@ class EngineStore:
         Raises:
             StoreUnusable: the directory or the system does not let it be read.
         """
-        return entry_of(self.folder, _key(key), self._recent.read(), self._holds.all()[0])
+        return entry_of(self.folder, require_key(key), self._recent.read(), self._holds.all()[0])
 
     def lock(
         self, key: str, wait_s: float, stop: Callable[[], bool] | None = None
@@ -162,13 +162,13 @@ class EngineStore:
             StoreBusy: on entering, where another process holds it; the text says which, and since when.
             StoreUnusable: on entering, where the directory cannot be written.
         """
-        return self._lock(_key(key), wait_s, stop)
+        return self._lock(require_key(key), wait_s, stop)
 
     def loading(self, key: str) -> contextlib.AbstractContextManager[None]:
         """Load the engine of a key in this block, until it has given its first answers; see `Custody.loading`."""
-        return self._custody.loading(_key(key))
+        return self._custody.loading(require_key(key))
 
-    # What went wrong
+    # Out of use
 
     def quarantine(self, key: str, reason: str, *, engine_sha256: str | None = None) -> None:
         """Take an engine out of use and remember it: the first time it is built again, the second time it is not.
@@ -182,7 +182,7 @@ class EngineStore:
             StoreUnusable: it can be neither moved nor removed.
             StoreBusy: another process holds the store.
         """
-        self._custody.take_out(_key(key), reason, engine_sha256=engine_sha256)
+        self._custody.take_out(require_key(key), reason, engine_sha256=engine_sha256)
 
     def quarantined(self) -> tuple[Case, ...]:
         """What lies in quarantine, oldest first."""
@@ -199,61 +199,6 @@ class EngineStore:
         """
         with self.folder.owned(), self.folder.explained():
             return self._quarantine.empty()
-
-    def refusal(self, key: str) -> str | None:
-        """Why the engine of a key is not built now, a sentence without its end; None where it may be."""
-        return self._failures.refusal(_key(key))
-
-    def begin_build(self, key: str) -> None:
-        """Write down that a build begins, so that one that kills the device is remembered.
-
-        `add` and `note_failure` end it; `build_called_off` where it was ended on purpose.
-
-        Raises:
-            BuildRefused: it has failed before.
-            StoreUnusable: it cannot be written down: then it is not to be built either.
-            StoreBusy: another process holds the store.
-        """
-        self._failures.refresh()
-        why = self.refusal(key)
-        if why is not None:
-            raise BuildRefused(
-                f"engine {key[:12]} is not built: {why}; `edge-runtime engine build` tries at once"
-            )
-        self._failures.begin(key)
-
-    def build_called_off(self, key: str) -> None:
-        """A build was ended on purpose, by a stop of the process or by a person: it counts as if it never began."""
-        self._failures.called_off(_key(key))
-
-    def note_failure(self, key: str, reason: str, kind: Kind = Kind.FAILED) -> None:
-        """A build ended without an engine; where that cannot be written down, this process remembers it.
-
-        Args:
-            key: of the recipe.
-            reason: a sentence.
-            kind: `FAILED`, or `NO_ROOM` where it gave one that could not be kept.
-        """
-        self._failures.note(_key(key), kind, reason)
-
-    def failures(self, key: str) -> tuple[Strike, ...]:
-        """What went wrong with a key within a day of uptime, oldest first."""
-        return self._failures.of(_key(key))
-
-    def failing_keys(self) -> tuple[str, ...]:
-        """Keys of which something that went wrong is remembered."""
-        known = self._failures.known()
-        return tuple(
-            key for key in known if any(one.kind is not Kind.LOADING for one in self._failures.of(key))
-        )
-
-    def forget_failures(self, key: str | None = None) -> None:
-        """Forget what went wrong with a key, or with all; a person asked for another try.
-
-        Raises:
-            StoreUnusable, StoreBusy: it cannot be removed.
-        """
-        self._failures.forget(None if key is None else _key(key))
 
     # Who uses what
 
@@ -273,12 +218,15 @@ class EngineStore:
         """
         self._holds.drop(model, role)
 
-    def keep_only(self, models: Collection[str], roles: Collection[Role] = tuple(Role)) -> tuple[Hold, ...]:
+    def keep_only(
+        self, models: Collection[str], roles: Collection[Role] = tuple(Role), *, dry_run: bool = False
+    ) -> tuple[Hold, ...]:
         """Let the engines of all other models go, because nobody asks for these models any more.
 
         Args:
             models: names of those that a configuration has.
             roles: in which the others let go.
+            dry_run: say what would be let go of, and let nothing go.
 
         Returns:
             What was let go of; the engines stay until room is wanted, or `prune` is called.
@@ -286,7 +234,7 @@ class EngineStore:
         Raises:
             StoreUnusable, StoreBusy: it cannot be written down.
         """
-        return self._holds.keep_only(models, roles)
+        return self._holds.keep_only(models, roles, dry_run=dry_run)
 
     def holds(self) -> tuple[Hold, ...]:
         """Every hold that can be read."""
@@ -298,11 +246,14 @@ class EngineStore:
 
     # Room
 
-    def prune(self, assigned: Collection[str] = (), *, dry_run: bool = False) -> Pruned:
+    def prune(
+        self, assigned: Collection[str] = (), *, without: Collection[Hold] = (), dry_run: bool = False
+    ) -> Pruned:
         """Remove the engines that nobody needs.
 
         Args:
             assigned: keys that must stay beside those that are held.
+            without: holds that do not count.
             dry_run: say what would be done, and do nothing.
 
         Raises:
@@ -310,9 +261,9 @@ class EngineStore:
             StoreBusy: another process holds the store.
         """
         with self.folder.owned(), self.folder.explained():
-            pruned = self._room.prune(assigned, dry_run=dry_run)
+            pruned = self._room.prune(assigned, without, dry_run=dry_run)
             if pruned.removed and not dry_run:
-                self._failures.room_was_made_owned()
+                self.failures.room_was_made_owned()
             return pruned
 
     def usage(self) -> Usage:
@@ -324,33 +275,13 @@ class EngineStore:
         return Usage(
             engines=sum(entry.bytes for entry in self.entries()),
             quota=self._room.quota,
-            timing=self._timing.bytes(),
+            timing=self.timing.bytes(),
             quarantine=sum(case.bytes for case in self.quarantined()),
             free=self._room.free(),
         )
-
-    def timing_cache(self, machine: MachineFacts) -> bytes | None:
-        """What TensorRT measured on this machine in earlier builds; None where there is nothing."""
-        return self._timing.read(machine)
-
-    def save_timing_cache(self, machine: MachineFacts, cache: bytes) -> bool:
-        """Keep what TensorRT measured; it is an aid, so a full disk is no error.
-
-        Returns:
-            Whether it was kept.
-        """
-        with contextlib.suppress(StoreUnusable, StoreBusy), self.folder.owned(), self.folder.explained():
-            return self._timing.write_owned(machine, cache)
-        return False
 
     @contextlib.contextmanager
     def _lock(self, key: str, wait_s: float, stop: Callable[[], bool] | None) -> Iterator[None]:
         self.folder.make()
         with self.folder.locked(key, wait_s, f"engine {key[:12]} is being built", stop):
             yield
-
-
-def _key(key: str) -> str:
-    if not _KEY.fullmatch(key):
-        raise ValueError("an engine's key has 64 lower-case hexadecimal digits")
-    return key

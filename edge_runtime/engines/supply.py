@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from edge_runtime.durable import NO_ROOM
 from edge_runtime.engines.build import KILLED, Builder, BuiltEngine, NoEngine, build_engine
-from edge_runtime.engines.build_process import PLUGIN
+from edge_runtime.engines.build_process import PLUGIN, ROOM
 from edge_runtime.engines.errors import BuildFailed, EngineDamaged, EngineError, EngineMismatch, StoreFull
-from edge_runtime.engines.failures import Kind
 from edge_runtime.engines.manifest import BuildFacts
 from edge_runtime.engines.progress import BuildProgress, OnProgress, show_nothing
 from edge_runtime.engines.recipe import EngineRecipe
-from edge_runtime.engines.records import remove_whatever
+from edge_runtime.engines.records import remove_whatever, size_of
 from edge_runtime.engines.store import EngineStore
+from edge_runtime.engines.strikes import Kind
 from edge_runtime.engines.verify import StoredEngine
 from edge_runtime.errors import BackendError
 from edge_runtime.perception.backends.tensorrt import PluginLibrary, PluginRefused
@@ -108,14 +109,14 @@ class Supply:
     def _build(self, weights: Path, recipe: EngineRecipe, report: SupplyReport) -> StoredEngine:
         """Build; the caller holds the lock of the key."""
         self.before_build(recipe)
-        self.store.begin_build(recipe.key)
-        with self._remembered(recipe.key), self._scratch(recipe.key) as scratch:
+        self.store.failures.begin(recipe.key)
+        with self._remembered(recipe.key, size_of(weights)), self._scratch(recipe.key) as scratch:
             built = self.build(
                 weights,
                 recipe,
                 scratch=scratch,
                 budget_s=self.budget_s,
-                timing_cache=self.store.timing_cache(recipe.machine) or b"",
+                timing_cache=self.store.timing.read(recipe.machine) or b"",
                 plugins=self.plugins,
                 progress=self._tell,
             )
@@ -123,7 +124,7 @@ class Supply:
             report.seconds += built.seconds
             stored = self.store.add(recipe, built.engine, _facts(built))
         if built.timing_cache:
-            self.store.save_timing_cache(recipe.machine, built.timing_cache)
+            self.store.timing.save(recipe.machine, built.timing_cache)
         return stored
 
     def _waiting(self) -> Callable[[], bool]:
@@ -145,32 +146,42 @@ class Supply:
             self.progress(now)
 
     @contextlib.contextmanager
-    def _remembered(self, key: str) -> Iterator[None]:
-        """A build that fails is not begun again at each start; one that is called off is."""
+    def _remembered(self, key: str, weights_bytes: int) -> Iterator[None]:
+        """A build that fails is not begun again at each start; one that is called off is.
+
+        Args:
+            key: of the recipe.
+            weights_bytes: of the ONNX file: an engine that could not be written has about as many at least.
+        """
         try:
             yield
         except StoreFull as error:
-            self.store.note_failure(key, str(error), Kind.NO_ROOM)
+            self.store.failures.note(key, str(error), Kind.NO_ROOM, error.nbytes)
             raise
         except EngineError as error:
             kind = error.kind if isinstance(error, NoEngine) else ""
             if kind == PLUGIN:  # it costs a moment, and may be right again at the next start
-                self.store.build_called_off(key)
+                self.store.failures.called_off(key)
+            elif kind == ROOM:
+                self.store.failures.note(key, str(error), Kind.NO_ROOM, weights_bytes)
             elif kind != KILLED:  # begun and not ended: that may happen twice before it is given up
-                self.store.note_failure(key, str(error))
+                self.store.failures.note(key, str(error))
             raise
         except OSError as error:
-            text = f"the engine cannot be built: {error.filename}: {error.strerror}"
-            self.store.note_failure(key, text)
+            text = f"the engine cannot be built: {error.filename or self.store.folder.path}: {error.strerror}"
+            if error.errno in NO_ROOM:
+                self.store.failures.note(key, text, Kind.NO_ROOM, weights_bytes)
+            else:
+                self.store.failures.note(key, text)
             raise BuildFailed(text) from error
         except Exception as error:
             if isinstance(error, BuildCalledOff | PluginRefused):
-                self.store.build_called_off(key)
+                self.store.failures.called_off(key)
             else:  # whatever it is, it would come again at each start
-                self.store.note_failure(key, f"{type(error).__name__}: {error}")
+                self.store.failures.note(key, f"{type(error).__name__}: {error}")
             raise
         except BaseException:
-            self.store.build_called_off(key)
+            self.store.failures.called_off(key)
             raise
 
     @contextlib.contextmanager

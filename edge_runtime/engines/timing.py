@@ -4,12 +4,14 @@ A cache is only good for the TensorRT and the GPU that wrote it. It is an aid: o
 none, and the build measures anew.
 """
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from typing import Final
 
 from pydantic import ValidationError
 
+from edge_runtime.engines.errors import StoreBusy, StoreUnusable
 from edge_runtime.engines.facts import MachineFacts
 from edge_runtime.engines.folder import StoreFolder
 from edge_runtime.engines.recipe import Sha256, canonical_json
@@ -49,20 +51,19 @@ class TimingCaches:
         head, _, cache = data.partition(b"\n")
         return cache if head == _head(machine, cache) else None
 
-    def write_owned(self, machine: MachineFacts, cache: bytes) -> bool:
-        """Keep a cache, for a caller that holds the store's lock.
+    def save(self, machine: MachineFacts, cache: bytes) -> bool:
+        """Keep a cache; it is an aid, so a full disk is no error.
 
         Returns:
             Whether it was kept; one that is empty or too large is not.
-
-        Raises:
-            OSError: it cannot be written.
         """
         if not 0 < len(cache) <= MAX_TIMING_BYTES:
             return False
-        self._bound(_name(machine))
-        write_whole(self.folder.timing / _name(machine), _head(machine, cache) + b"\n" + cache)
-        return True
+        with contextlib.suppress(StoreUnusable, StoreBusy), self.folder.owned(), self.folder.explained():
+            self._bound(_name(machine))
+            write_whole(self.folder.timing / _name(machine), _head(machine, cache) + b"\n" + cache)
+            return True
+        return False
 
     def bytes(self) -> int:
         """What all caches take."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from edge_runtime.clock import NS_PER_S, Clock
-from edge_runtime.config.document import Document, Unreadable, read_document
-from edge_runtime.config.problem import InvalidConfig, Problem
+from edge_runtime.config.problem import InvalidConfig
 from edge_runtime.config.regular_file import NotRegularError, open_regular
 from edge_runtime.config.sentences import findings
 from edge_runtime.config.words import kind_of
+from edge_runtime.document import Document, Problem, Unreadable, read_document
 from edge_runtime.policy import Policy, policy_problems
 from edge_runtime.policy.checks import Finding
 from edge_runtime.protocol import Reason

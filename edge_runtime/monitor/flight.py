@@ -80,16 +80,16 @@ class Damage:
     files: list[str] = field(default_factory=list)
 
 
-def encode_record(record: FlightRecord) -> bytes:
+def encode_record(record: FlightRecord, longest: int = LARGEST_LINE) -> bytes:
     """The line of a record, with its line break.
 
     Raises:
-        ValueError: it is longer than `LARGEST_LINE`.
+        ValueError: it is longer than `longest` bytes.
     """
     text = json.dumps(record.to_json(), separators=(",", ":"), allow_nan=False).encode()
     line = b"%08x %b\n" % (zlib.crc32(text), text)
-    if len(line) > LARGEST_LINE:
-        raise ValueError(f"a record of kind {record.kind} is {len(line)} bytes; the most is {LARGEST_LINE}")
+    if len(line) > longest:
+        raise ValueError(f"a record of kind {record.kind} is {len(line)} bytes; the most is {longest}")
     return line
 
 
@@ -127,12 +127,13 @@ def segments(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(numbered, key=lambda name: int(name.partition(".")[0]))]
 
 
-def read_flight(folder: Path, damage: Damage) -> Iterator[FlightRecord]:
+def read_flight(folder: Path, damage: Damage, longest: int = LARGEST_LINE) -> Iterator[FlightRecord]:
     """All records, oldest first, of a folder that nobody has to have closed.
 
     Args:
         folder: of the recorder.
         damage: told what could not be read.
+        longest: bytes of a line.
     """
     try:
         paths = segments(folder)
@@ -140,19 +141,19 @@ def read_flight(folder: Path, damage: Damage) -> Iterator[FlightRecord]:
         damage.files.append(f"{folder.name}: {error.strerror}")
         return
     for path in paths:
-        yield from _records(path, damage)
+        yield from _records(path, damage, longest)
 
 
-def _records(path: Path, damage: Damage) -> Iterator[FlightRecord]:
+def _records(path: Path, damage: Damage, longest: int) -> Iterator[FlightRecord]:
     try:
         with path.open("rb") as stream:
-            yield from _lines(stream, damage)
+            yield from _lines(stream, damage, longest)
     except OSError as error:
         damage.files.append(f"{path.name}: {error.strerror}")
 
 
-def _lines(stream: BinaryIO, damage: Damage) -> Iterator[FlightRecord]:
-    while line := stream.readline(LARGEST_LINE + 1):
+def _lines(stream: BinaryIO, damage: Damage, longest: int) -> Iterator[FlightRecord]:
+    while line := stream.readline(longest + 1):
         if line == b"\n":
             continue
         record = decode_line(line.removesuffix(b"\n"))
@@ -168,13 +169,15 @@ class FlightWriter:
     Args:
         folder: is made where it is missing.
         most_bytes: of all segments together.
+        drops_oldest: make room by dropping the oldest segment; without it the caller keeps to the bytes.
 
     Attributes:
         error: why the last append did not write everything; empty where it did.
     """
 
-    def __init__(self, folder: Path, most_bytes: int) -> None:
+    def __init__(self, folder: Path, most_bytes: int, *, drops_oldest: bool = True) -> None:
         self._folder, self._segment_bytes = folder, most_bytes // SEGMENTS
+        self._drops_oldest = drops_oldest
         self._fd: int | None = None
         self._size = 0
         self._torn = False
@@ -249,7 +252,7 @@ class FlightWriter:
             self._size = os.fstat(self._fd).st_size
             self._torn = self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n"
             return
-        for old in there[: max(0, len(there) - SEGMENTS + 1)]:
+        for old in there[: max(0, len(there) - SEGMENTS + 1)] if self._drops_oldest else ():
             old.unlink(missing_ok=True)
         number = 1 + (int(there[-1].stem) if there else 0)
         while (path := self._folder / f"{number:012d}.flight").is_symlink() or path.exists():
@@ -263,6 +266,8 @@ class FlightWriter:
 
     def _make_room(self) -> bool:
         """Give up the oldest segment, on a full disk; False where too few are left, or it cannot be done."""
+        if not self._drops_oldest:
+            return False
         try:
             there = segments(self._folder)
             if len(there) <= LEAST_SEGMENTS:

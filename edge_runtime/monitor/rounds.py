@@ -56,6 +56,16 @@ class FaultPort(Protocol):
         ...
 
 
+class RoundTap(Protocol):
+    """Told what each round went by and what it found; a recording is one. Be quick, and never raise."""
+
+    def round(
+        self, now_ns: int, readings: Readings, judged: Judgement, records: Sequence[FlightRecord]
+    ) -> None:
+        """One round; the records go to the flight recorder."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What rounds work with.
@@ -74,6 +84,7 @@ class Parts:
         cameras: as perception wrote them down last.
         clock: time.
         faults: of a bench: makes readings fail, and says of each fault when it begins and ends; None elsewhere.
+        tap: looks on.
     """
 
     settings: MonitorConfig
@@ -89,6 +100,7 @@ class Parts:
     cameras: Callable[[], Sequence[CameraHealth]]
     clock: Clock
     faults: "FaultPort | None" = None
+    tap: "RoundTap | None" = None
 
 
 class Rounds:
@@ -129,13 +141,16 @@ class Rounds:
         if self._parts.faults is not None:
             readings = self._parts.faults.applied(began_ns, readings)
             records += self._faults(self._parts.faults, stamp)
-        judged = evaluate(self._clock.monotonic_ns(), readings, self._parts.settings, self._memory)
+        judged_ns = self._clock.monotonic_ns()
+        judged = evaluate(judged_ns, readings, self._parts.settings, self._memory)
         self._memory = judged.memory
         self._beat(judged)
         records += self._conditions(judged, stamp)
         if measures:
             records.append(stamp.record("measured", self._measures(self._sample, readings)))
         records += self._losses(stamp)
+        if self._parts.tap is not None:
+            self._parts.tap.round(judged_ns, readings, judged, records)
         self._keep(records, stamp)
         self._worst_ms = max(self._worst_ms, (self._clock.monotonic_ns() - began_ns) / NS_PER_MS)
 

@@ -12,7 +12,7 @@ from edge_runtime.perception.detections import Tracks
 from edge_runtime.perception.pipeline import Evaluated, NotEvaluated, Outcome, StageTimes, Unseen
 from edge_runtime.perception.tracking import Tracker, settings_for
 from edge_runtime.protocol import EventRecord
-from edge_runtime.sources import Frame, SourceRunner, SourceState
+from edge_runtime.sources import Frame, SourceState, SourceStatus
 from edge_runtime.telemetry import get_logger
 
 _REASONS = {
@@ -61,6 +61,19 @@ class FrameObserver(Protocol):
         ...
 
 
+class Runner(Protocol):
+    """What a desk asks of its camera; `edge_runtime.sources.SourceRunner` is one."""
+
+    @property
+    def live(self) -> bool:
+        """Whether it does not wait."""
+        ...
+
+    def status(self) -> SourceStatus:
+        """What it says about itself now."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What a camera's desk has to know of the models of a lineup.
@@ -78,6 +91,33 @@ class Sight:
     tracks_go_on: bool = False
 
 
+class DeskTap(Protocol):
+    """Told all that desks are given, each time before anything comes of it; a recording is one.
+
+    Called from the evaluator's thread, `lineup` from any: be quick, and never raise.
+    """
+
+    def outcome(self, camera: str, outcome: Outcome) -> None:
+        """A frame's outcome."""
+        ...
+
+    def looked(self, camera: str, status: SourceStatus, now_ns: int) -> None:
+        """How a camera stands, as it is asked now and then."""
+        ...
+
+    def finished(self, camera: str, *, interrupted: bool) -> None:
+        """No more will come."""
+        ...
+
+    def lineup(self, camera: str, number: int, sight: Sight) -> None:
+        """Outcomes of other models will come."""
+        ...
+
+    def reconfigured(self) -> None:
+        """Other rules hold."""
+        ...
+
+
 class CameraDesk:
     """Follows one camera. Used from the evaluator's thread only.
 
@@ -91,13 +131,14 @@ class CameraDesk:
         observer: who looks at its frames.
         times: where durations go.
         clock: monotonic time.
+        tap: looks on.
     """
 
     def __init__(
         self,
         name: str,
         config: CameraConfig,
-        runner: SourceRunner,
+        runner: Runner,
         events: EventDesk,
         *,
         sight: Sight,
@@ -105,6 +146,7 @@ class CameraDesk:
         observer: FrameObserver | None,
         times: StageTimes,
         clock: Clock,
+        tap: DeskTap | None = None,
     ) -> None:
         self.name = name
         self.runner = runner
@@ -124,6 +166,7 @@ class CameraDesk:
         self._observer = observer
         self._times = times
         self._clock = clock
+        self._tap = tap
         self._tracking = settings_for(config.tracking, sight.score)
         self._tracker = Tracker(self._tracking)
         self._translation = events.labels.translation(sight.labels[0])
@@ -134,6 +177,8 @@ class CameraDesk:
     def expect(self, lineup: int, sight: Sight) -> None:
         """Outcomes of a new lineup will come: called before the first one, from any thread."""
         self._sights[lineup] = sight
+        if self._tap is not None:
+            self._tap.lineup(self.name, lineup, sight)
         for before in sorted(self._sights)[:-_SIGHTS]:  # of a camera that shows nothing all this time
             self._sights.pop(before, None)
 
@@ -146,6 +191,8 @@ class CameraDesk:
             config: the camera's section, the same but for its rules.
             events: the new rules, over the label map of the old ones.
         """
+        if self._tap is not None:
+            self._tap.reconfigured()
         closing = self.events.finish(interrupted=True)
         self._emit(closing)
         self._past.append(self.events.counters())
@@ -163,6 +210,8 @@ class CameraDesk:
 
     def take(self, outcome: Outcome) -> list[EventRecord]:
         """One frame's outcome; returns the event revisions that it caused."""
+        if self._tap is not None:
+            self._tap.outcome(self.name, outcome)
         tracks: Tracks | None
         if isinstance(outcome, Evaluated):
             events, tracks = self._evaluated(outcome)
@@ -178,16 +227,20 @@ class CameraDesk:
 
     def tick(self) -> list[EventRecord]:
         """Look whether the source has fallen silent; that is not the same as seeing nothing."""
-        status = self.runner.status()
+        status, now_ns = self.runner.status(), self._clock.monotonic_ns()
+        if self._tap is not None:
+            self._tap.looked(self.name, status, now_ns)
         reason = _SILENT_STATES.get(status.state)
         if reason is None:
             return []
-        events = self.events.unobserved(reason, self._clock.monotonic_ns(), status.error)
+        events = self.events.unobserved(reason, now_ns, status.error)
         self._emit(events)
         return events
 
     def finish(self, *, interrupted: bool) -> list[EventRecord]:
         """End what is open: `interrupted` where the run was stopped, not the recording over."""
+        if self._tap is not None:
+            self._tap.finished(self.name, interrupted=interrupted)
         events = self.events.finish(interrupted=interrupted)
         self._emit(events)
         return events

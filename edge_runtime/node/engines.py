@@ -9,7 +9,7 @@ from edge_runtime.config import LoadedConfig
 from edge_runtime.config.node import ModelConfig
 from edge_runtime.engines.errors import EngineError
 from edge_runtime.engines.holds import Role
-from edge_runtime.engines.opening import ModelOptions
+from edge_runtime.engines.opening import TENSORRT, ModelOptions
 from edge_runtime.engines.progress import BuildProgress, OnProgress, show_nothing
 from edge_runtime.engines.request import TensorRtOptions, Thresholds
 from edge_runtime.engines.source import EngineSource
@@ -51,6 +51,8 @@ def engine_source(
 def let_others_go(loaded: LoadedConfig, source: EngineSource) -> None:
     """Once the models of a device's configuration are open: nobody asks for the engines of others any more.
 
+    Others are also those that are in the configuration and do not ask for TensorRT.
+
     What is assigned stays: somebody may have built it for a configuration to come.
 
     Args:
@@ -58,7 +60,12 @@ def let_others_go(loaded: LoadedConfig, source: EngineSource) -> None:
         source: of its engines.
     """
     with contextlib.suppress(EngineError):  # a store that cannot be written keeps all
-        source.store.keep_only(loaded.config.models, (Role.RUNNING, Role.LAST_GOOD))
+        source.store.keep_only(models_on_tensorrt(loaded), (Role.RUNNING, Role.LAST_GOOD))
+
+
+def models_on_tensorrt(loaded: LoadedConfig) -> tuple[str, ...]:
+    """Names of the models of a configuration that have TensorRT among their providers."""
+    return tuple(name for name, model in loaded.config.models.items() if TENSORRT in model.providers)
 
 
 def tensorrt_options(settings: ModelConfig, batch: int | None = None) -> TensorRtOptions:

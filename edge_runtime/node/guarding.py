@@ -43,7 +43,12 @@ _LONGEST_START_MS = 6 * 3600 * _SECOND
 
 
 def compile_settings(
-    loaded: LoadedConfig, state: StateDirectory, arguments: Sequence[str], *, finite: bool
+    loaded: LoadedConfig,
+    state: StateDirectory,
+    arguments: Sequence[str],
+    *,
+    finite: bool,
+    monitor: Sequence[str] = (),
 ) -> dict[str, object]:
     """What the guard is told.
 
@@ -52,6 +57,7 @@ def compile_settings(
         state: where everything lies that survives a restart.
         arguments: of `edge-runtime` for the process of the cameras.
         finite: whether that process is told to end by itself.
+        monitor: more arguments of the monitor's process.
 
     Raises:
         ConfigError: the profile or the motion gate's settings cannot be used, or would be unsafe.
@@ -62,7 +68,8 @@ def compile_settings(
         raise ConfigError(f"{loaded.path}: changed while it was read; start again")
     profile = body_profile(loaded)
     watchdog = config.hardware_watchdog
-    rows = [*_delivery_rows(loaded, state), *_updates_rows(loaded, state), _monitor_row(loaded, state)]
+    rows = [*_delivery_rows(loaded, state), *_updates_rows(loaded, state)]
+    rows.append(_monitor_row(loaded, state, monitor))
     rows.append(_perception_row(loaded, arguments, finite=finite))
     motion_gate = motion_gate_settings(loaded, state)
     if motion_gate is not None:
@@ -248,10 +255,9 @@ def _updates_rows(loaded: LoadedConfig, state: StateDirectory) -> list[dict[str,
     return [_row(UPDATES, command, start_ms=120 * _SECOND, longest_ms=60 * _SECOND, critical=False)]
 
 
-def _monitor_row(loaded: LoadedConfig, state: StateDirectory) -> dict[str, object]:
-    command = _python(
-        "edge_runtime.node.monitor_process", "--config", str(loaded.path), "--state", str(state.path)
-    )
+def _monitor_row(loaded: LoadedConfig, state: StateDirectory, more: Sequence[str]) -> dict[str, object]:
+    place = ("--config", str(loaded.path), "--state", str(state.path))
+    command = _python("edge_runtime.node.monitor_process", *place, *more)
     return _row(MONITOR, command, start_ms=60 * _SECOND, longest_ms=5 * _SECOND, ring=True)
 
 

@@ -1,4 +1,4 @@
-"""The monitor's process: `python -m edge_runtime.node.monitor_process --config FILE [--state DIR]`.
+"""The monitor's process: `python -m edge_runtime.node.monitor_process --config FILE [--state DIR] [--record DIR]`.
 
 Under a guard it beats after each round, reads the guard's flight ring, and ends in order when the guard dies: what
 the ring still holds is written down first.
@@ -42,6 +42,7 @@ from edge_runtime.telemetry import configure_logging, get_logger
 if TYPE_CHECKING:
     from edge_runtime.faults.health import HealthFaults
     from edge_runtime.monitor.road import EventRoad
+    from edge_runtime.recording import RoundRecorder
 
 _RECORDER_S = 2.0
 _PREDECESSOR_S = 6.0
@@ -55,20 +56,26 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--config", type=Path, required=True, help="configuration of the device")
     parser.add_argument("--state", type=Path, help="state directory")
+    parser.add_argument(
+        "--record", type=Path, help="folder of a recording, which gets a part of this process"
+    )
+    parser.add_argument("--mib", type=int, default=64, help="of the whole recording")
+    parser.add_argument("--when-full", choices=("stop", "oldest"), default="stop", help="of the recording")
+    parser.add_argument("--seconds", type=float, help="of the recording")
     options = parser.parse_args(arguments)
     leave_no_core()
     with asked_to_end() as ending:
         die_with_parent(signal.SIGTERM)  # it writes down that the guard has died
         try:
-            return _run(load_config(options.config), options.state, ending)
+            return _run(load_config(options.config), options, ending)
         except EdgeRuntimeError as error:
             sys.stderr.write(f"error: {error}\n")
             return error.exit_code
 
 
-def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> int:
+def _run(loaded: LoadedConfig, options: argparse.Namespace, ending: socket.socket) -> int:
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
-    state, clock = state_of(loaded, option).ensure(), SystemClock()
+    state, clock = state_of(loaded, options.state).ensure(), SystemClock()
     settings = loaded.config.guarding.monitor
     flight, parent = state.guard / FLIGHT, os.getppid()
     with contextlib.ExitStack() as stack:
@@ -99,6 +106,7 @@ def _run(loaded: LoadedConfig, option: Path | None, ending: socket.socket) -> in
                 cameras=lambda: read_board(state, clock),
                 clock=clock,
                 faults=_faults(loaded, state, clock),
+                tap=_tap(loaded, options, clock, stack),
             )
         )
         began = _began(loaded.digest, ring_name, recalled)
@@ -131,6 +139,29 @@ def _faults(loaded: LoadedConfig, state: StateDirectory, clock: SystemClock) -> 
     from edge_runtime.node.fault_orders import refused  # noqa: PLC0415
 
     return HealthFaults.following(state, clock, refused)
+
+
+def _tap(
+    loaded: LoadedConfig, options: argparse.Namespace, clock: SystemClock, stack: contextlib.ExitStack
+) -> "RoundRecorder | None":
+    """A recording of the rounds, where one is wanted; whatever becomes of it, the guard relies on this process."""
+    if options.record is None:
+        return None
+    from edge_runtime.node.guarding import body_profile  # noqa: PLC0415 - for a recording alone
+    from edge_runtime.node.recording import RecordingWish, record_rounds  # noqa: PLC0415
+    from edge_runtime.recording.folder import MIB  # noqa: PLC0415
+    from edge_runtime.recording.head import WhenFull  # noqa: PLC0415
+
+    wish = RecordingWish(
+        options.record, options.mib * MIB, WhenFull(options.when_full), seconds=options.seconds
+    )
+    try:
+        tap, writer = record_rounds(loaded, wish, clock, body=body_profile(loaded))
+    except EdgeRuntimeError as error:
+        get_logger().error("the monitor is not recorded", why=str(error))
+        return None
+    stack.callback(writer.close, _RECORDER_S)
+    return tap
 
 
 def _no_queue() -> None:

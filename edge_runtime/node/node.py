@@ -10,7 +10,7 @@ from edge_runtime.faults import Injector
 from edge_runtime.health import HealthReader
 from edge_runtime.health.governor import Level
 from edge_runtime.node.assigned import Assigned
-from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
+from edge_runtime.node.camera import CameraDesk, DeskTap, EventSink, FrameObserver
 from edge_runtime.node.camera_watch import SourceLook
 from edge_runtime.node.engines import engine_source
 from edge_runtime.node.figures import Figures, model_snapshot, stage_observer
@@ -45,6 +45,7 @@ class Node:
         swap_socket: where the updates' process exchanges models; nowhere without it.
         assigned: where the configuration comes from, and the folder of releases; it is not exchanged without it.
         faults: makes cameras fail on purpose; None where nothing may be injected.
+        tap: looks on at what the cameras' desks are given, such as a recording.
 
     Raises:
         SourceError: a source cannot be set up as configured.
@@ -67,6 +68,7 @@ class Node:
         swap_socket: Path | None = None,
         assigned: tuple[Assigned, Path] | None = None,
         faults: Injector | None = None,
+        tap: DeskTap | None = None,
     ) -> None:
         self._clock: Clock = clock or SystemClock()
         self._loaded = loaded
@@ -82,7 +84,7 @@ class Node:
         )
         self._wiring = Wiring(loaded, models, self.times, self._clock)
         self._runners = self._wiring.runners(faults)
-        self._desks = self._wiring.desks(self._runners, sinks, observers or {})
+        self._desks = self._wiring.desks(self._runners, sinks, observers or {}, tap)
         self._lanes = self._wiring.lanes(self._runners, self._pipeline.deliver, max_frames)
         self._figures = Figures(self._desks, self._lanes, metrics)
         self._swaps = HotSwap(

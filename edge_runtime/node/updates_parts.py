@@ -27,7 +27,6 @@ from edge_runtime.updates.download import (
     Downloader,
     DownloadRules,
     LocalCopies,
-    NoBudget,
     Origin,
     default_route_interface,
     is_metered,
@@ -43,11 +42,10 @@ from edge_runtime.updates.process.ports import Taking
 from edge_runtime.updates.process.surroundings import DeviceSurroundings
 from edge_runtime.updates.store import ReleaseStore
 from edge_runtime.updates.trust import HttpFetch, Trust
-from edge_runtime.uplink.budget import ByteBudget
+from edge_runtime.uplink.budget import UPDATES_FILE, UPLINK_FILE, ByteBudget
 
 _KB = 1000
 _MB = 1_000_000
-_BYTES = "bytes-of-the-day.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +177,15 @@ def _surroundings(assembly: Assembly) -> DeviceSurroundings:
 def _downloader(assembly: Assembly, identity: Identity, store: ReleaseStore, proxy: str | None) -> Downloader:
     download, clock = assembly.config.download, assembly.clock
     models = assembly.loaded.config.models
-    budget: Budget = NoBudget()
-    if download.daily_mb is not None:
-        budget = ByteBudget(assembly.state.updates / _BYTES, download.daily_mb * _MB, 0.0, clock)
+    delivery = assembly.loaded.config.delivery
+    budget: Budget = ByteBudget(
+        assembly.state.updates / UPDATES_FILE,
+        None if delivery is None else delivery.uplink.daily_bytes,
+        0.0,
+        clock,
+        own_bytes=None if download.daily_mb is None else download.daily_mb * _MB,
+        beside=assembly.state.uplink / UPLINK_FILE,
+    )
     rules = DownloadRules(
         rate_bytes_s=None if download.rate_kb_s is None else download.rate_kb_s * _KB,
         deadline_s=download.deadline,

@@ -9,7 +9,7 @@ from edge_runtime.events import EventDesk, EvidenceRing
 from edge_runtime.faults import Injector
 from edge_runtime.health import HealthReader
 from edge_runtime.health.governor import Level
-from edge_runtime.node.camera import CameraDesk, EventSink, FrameObserver
+from edge_runtime.node.camera import CameraDesk, DeskTap, EventSink, FrameObserver
 from edge_runtime.node.heat_keeper import LEAST_RELIED_ON, Heat, HeatKeeper, work_so_far
 from edge_runtime.node.hot_swap.parts import sight_of
 from edge_runtime.node.models import ReadyModel, governor_of
@@ -87,6 +87,7 @@ class Wiring:
         runners: Mapping[str, SourceRunner],
         sinks: Sequence[EventSink],
         observers: Mapping[str, FrameObserver],
+        tap: DeskTap | None = None,
     ) -> dict[str, CameraDesk]:
         """A desk for each camera."""
         found = {}
@@ -102,6 +103,7 @@ class Wiring:
                 observer=observers.get(name),
                 times=self._times,
                 clock=self._clock,
+                tap=tap,
             )
         return found
 

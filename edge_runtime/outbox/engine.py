@@ -351,7 +351,12 @@ class Engine:
         return self._clock.monotonic_ns() - self._last_saved_ns >= period_s * NS_PER_S
 
     def close(self) -> None:
-        """Mark the file as properly closed and let go of it."""
+        """Mark the file as properly closed and let go of it; what lies in memory goes to the disk if it can."""
+        if self.volatile:
+            self._retry_ns = 0
+            self._return_to_disk()
+        if self.volatile:
+            get_logger().error("the outbox ends on a disk that takes nothing", lost_events=self.books.queued)
         try:
             books = self.books.copy()
             books.clean = 1

@@ -58,6 +58,7 @@ def load_model(
     spinning: bool = False,
     score: float | None = None,
     nms_iou: float | None = None,
+    first_run_s: float = PROVING_TIMEOUT_S,
 ) -> LoadedModel:
     """Load a package and run it once on an empty picture of its own size.
 
@@ -71,6 +72,7 @@ def load_model(
         spinning: let idle intra-op threads spin.
         score: instead of the package's threshold.
         nms_iou: instead of the package's.
+        first_run_s: that the run on an empty picture may take.
 
     Raises:
         BackendError: the model does not load or run.
@@ -100,7 +102,7 @@ def load_model(
         tensor = preprocessor.allocate(1)
         empty = np.full((spec.height, spec.width, 3), spec.pad_value, np.uint8)
         preprocessor.fill(empty, tensor, 0, None)
-        backend.infer(model.feeds(tensor, 1), PROVING_TIMEOUT_S)
+        backend.infer(model.feeds(tensor, 1), first_run_s)
     except BaseException:
         backend.close()
         raise

@@ -73,6 +73,22 @@ def _accuracy(manifest: ModelManifest) -> Iterator[Problem]:
                 "below-accuracy-floor",
                 f"{entry.metric} {entry.value:.3f} on {entry.dataset} is below the floor of {floor.minimum:g}",
             )
+    if manifest.quantisation == "none" or manifest.derivation is not None:
+        return
+    # what was quantised elsewhere has no parent to be compared with: only a floor tells it from ruin
+    if floor is None:
+        yield Problem(
+            "no-accuracy-floor",
+            f"the weights are {manifest.quantisation}, and neither a parent nor a floor says what that may cost: "
+            "import them anew with --floor",
+        )
+    elif not any(entry.metric == floor.metric for entry in manifest.evaluation):
+        yield Problem(
+            "not-measured",
+            f"the weights are {manifest.quantisation}, and nobody measured whether they reach the floor of "
+            f"{floor.minimum:g}: `edge-runtime eval --record` does",
+            "warning",
+        )
 
 
 def _examine(package: ModelPackage, backend: Backend) -> list[Problem]:

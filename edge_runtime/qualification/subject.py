@@ -18,15 +18,16 @@ class Subject:
     Args:
         package: opened.
         backend: loaded with its weights.
+        timeout_s: that one run may take.
 
     Raises:
         PackageError: manifest and graph do not describe the same model.
         ConfigError: the manifest's input section contradicts itself.
     """
 
-    def __init__(self, package: ModelPackage, backend: Backend) -> None:
+    def __init__(self, package: ModelPackage, backend: Backend, timeout_s: float = PROVING_TIMEOUT_S) -> None:
         require_agreement(package.manifest, backend.inputs)
-        self.package, self.backend = package, backend
+        self.package, self.backend, self._timeout_s = package, backend, timeout_s
         self._preprocessor = Preprocessor(package.manifest.input)
 
     @property
@@ -45,7 +46,7 @@ class Subject:
         Raises:
             BackendError: the run failed.
         """
-        results = self.backend.infer(feeds, PROVING_TIMEOUT_S)
+        results = self.backend.infer(feeds, self._timeout_s)
         return {spec.name: result for spec, result in zip(self.backend.outputs, results, strict=True)}
 
     def show(self, image: Image) -> tuple[dict[str, Tensor], Letterbox]:

@@ -14,7 +14,13 @@ from edge_runtime.clock import NS_PER_S, Clock, WallLabel
 from edge_runtime.durable import write_file
 
 DAY_NS = 86_400 * NS_PER_S
+UPLINK_FILE, UPDATES_FILE = "budget.json", "bytes-of-the-day.json"
+"""Names of the two files of a device: of events and evidence, and of releases."""
+
 _MAX_FILE = 1024
+_BESIDE_NS = 5 * NS_PER_S
+"""How often the file of another process is read."""
+
 _BLOCKS = 200
 """A day's budget is written down in so many blocks at least: 200 small writes a day."""
 
@@ -56,13 +62,27 @@ class ByteBudget:
         daily_bytes: None is no limit; bytes are counted all the same.
         overdraft: share of `daily_bytes` that critical events may take beyond it.
         clock: for the day, and for how long a period has run.
+        own_bytes: what this budget alone may take of `daily_bytes`; None is all of it.
+        beside: file of another process's budget, whose bytes of the same day count against `daily_bytes` as well;
+            both see what the other has claimed within seconds.
 
     Attributes:
         trouble: a sentence where the file could not be read or written, else None.
     """
 
-    def __init__(self, file: Path, daily_bytes: int | None, overdraft: float, clock: Clock) -> None:
+    def __init__(
+        self,
+        file: Path,
+        daily_bytes: int | None,
+        overdraft: float,
+        clock: Clock,
+        *,
+        own_bytes: int | None = None,
+        beside: Path | None = None,
+    ) -> None:
         self._file, self._limit, self._clock = file, daily_bytes, clock
+        self._own, self._beside = own_bytes, beside
+        self._elsewhere, self._looked_ns = 0, -_BESIDE_NS
         self._overdraft = int((daily_bytes or 0) * overdraft)
         self._block = max(1, min(64 * 1024, (daily_bytes or 0) // _BLOCKS)) if daily_bytes else 1024 * 1024
         self._lock = threading.Lock()
@@ -109,9 +129,22 @@ class ByteBudget:
             self._take(count)
 
     def _left(self, *, critical: bool) -> int | None:
+        own = None if self._own is None else self._own - self._used
         if self._limit is None:
-            return None
-        return max(0, self._limit + (self._overdraft if critical else 0) - self._used)
+            return None if own is None else max(0, own)
+        shared = self._limit + (self._overdraft if critical else 0) - self._used - self._claimed_elsewhere()
+        return max(0, shared if own is None else min(own, shared))
+
+    def _claimed_elsewhere(self) -> int:
+        """Bytes of this day that the other process has claimed."""
+        now_ns = self._clock.monotonic_ns()
+        if self._beside is not None and now_ns - self._looked_ns >= _BESIDE_NS:
+            self._looked_ns = now_ns
+            found = _read(self._beside)
+            self._elsewhere = (
+                found.claimed if isinstance(found, Spent) and found.day == self._spent.day else 0
+            )
+        return self._elsewhere
 
     def _take(self, count: int) -> None:
         self._used += count
@@ -130,18 +163,11 @@ class ByteBudget:
         self._spent = found
 
     def _read(self) -> Spent | None:
-        try:
-            with self._file.open("rb") as file:
-                found = json.loads(file.read(_MAX_FILE))
-            numbers = [found[name] for name in ("day", "claimed", "ran_ns")]
-        except FileNotFoundError:
+        found = _read(self._file)
+        if isinstance(found, _Damaged):
+            self.trouble = "the byte budget's file is damaged; today's bytes are counted from zero"
             return None
-        except (OSError, ValueError, KeyError, TypeError):
-            numbers = []
-        if len(numbers) == 3 and all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
-            return Spent(*numbers)
-        self.trouble = "the byte budget's file is damaged; today's bytes are counted from zero"
-        return None
+        return found
 
     def _write(self, spent: Spent) -> None:
         self._spent = spent
@@ -152,3 +178,22 @@ class ByteBudget:
             self.trouble = f"the byte budget cannot be written down ({error.strerror}); a restart forgets it"
         else:
             self.trouble = None
+
+
+class _Damaged:
+    """A file that holds no budget."""
+
+
+def _read(path: Path) -> Spent | _Damaged | None:
+    """What a budget's file holds; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.read(_MAX_FILE))
+        numbers = [found[name] for name in ("day", "claimed", "ran_ns")]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return _Damaged()
+    if all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
+        return Spent(*numbers)
+    return _Damaged()

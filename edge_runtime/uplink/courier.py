@@ -11,10 +11,9 @@ from edge_runtime.protocol.topics import Channel
 from edge_runtime.telemetry import get_logger
 from edge_runtime.uplink.delivery import Delivery
 from edge_runtime.uplink.letters import Letter, Letters
-from edge_runtime.uplink.ports import Queue
+from edge_runtime.uplink.ports import Queue, Watcher
 from edge_runtime.uplink.post import Post
 from edge_runtime.uplink.settings import UplinkSettings
-from edge_runtime.uplink.workers import OutboxWatcher
 
 _EMPTY_WAKE_NS = NS_PER_S
 """After a wake that found nothing severe enough to lease the outbox is left alone so long."""
@@ -45,7 +44,7 @@ class Courier:
         device: str,
         *,
         outbox: Queue,
-        watcher: OutboxWatcher,
+        watcher: Watcher,
         delivery: Delivery,
         post: Post,
         letters: Letters,
@@ -136,7 +135,8 @@ class Courier:
         """When `work` may have something to do."""
         if not self._online:
             return None
-        times = [at for at in (self._sync_ns, self._delivery.wake_ns(now_ns)) if at is not None]
+        delivery_ns = self._delivery.wake_ns(now_ns, may_send=self._post.has_room_for_events)
+        times = [at for at in (self._sync_ns, delivery_ns) if at is not None]
         if not self._watching and not self.draining and self._delivery.room()[0] > 0:
             times.append(max(self._lease_ns, self._away_until_ns))
         return min(times) if times else None
@@ -185,7 +185,7 @@ class Courier:
             self._watcher.arm()
 
     def _send(self, now_ns: int) -> bool:
-        if self._post.room < 2:  # the last place is for syncs, outcomes and health
+        if not self._post.has_room_for_events:
             return False
         parcel = self._delivery.next_parcel(now_ns)
         if parcel is None:

@@ -266,12 +266,12 @@ class Delivery:
             self._take(seq)
         return self._watchdog.barks(now_ns), ended
 
-    def wake_ns(self, now_ns: int) -> int | None:
-        """When `tick` or `next_parcel` may have something to do, if nothing else happens."""
+    def wake_ns(self, now_ns: int, *, may_send: bool) -> int | None:
+        """When `tick` or, where it may send, `next_parcel` has something to do, if nothing else happens."""
         times = [flight.overdue_ns for flight in self._flights.values()]
         if (due := self._watchdog.due_ns()) is not None:
             times.append(due)
-        if self._pool and self.in_flight < self._pacer.window:
+        if may_send and self._pool and self.in_flight < self._pacer.window:
             soonest = min(entry.due_ns for entry in self._pool.values())
             ready = self._pacer.ready_ns(now_ns)
             times.append(max(ready, soonest, min(self._ripe_at(entry) for entry in self._pool.values())))

@@ -17,7 +17,7 @@ from edge_runtime.protocol.operation import TWO_PLACES
 from edge_runtime.protocol.topics import Channel, Topic
 from edge_runtime.protocol.wire import MAX_PAYLOAD_BYTES, WireError
 from edge_runtime.telemetry import get_logger
-from edge_runtime.uplink.budget import ByteBudget
+from edge_runtime.uplink.budget import UPDATES_FILE, UPLINK_FILE, ByteBudget
 from edge_runtime.uplink.commands import SeenCommands
 from edge_runtime.uplink.courier import Courier
 from edge_runtime.uplink.delivery import OVERHEAD_BYTES, Delivery
@@ -97,14 +97,19 @@ class Uplink:
         self.identity, self._settings, self._hands, self._clock = identity, settings, hands, clock
         self._inbox: queue.Queue[Message] = queue.Queue(MAX_INBOX)
         self._stop = threading.Event()
+        self._overrun = threading.Event()
         self.counts: Counter[str] = Counter()
         device = identity.device
         self.budget = ByteBudget(
-            directory / "budget.json", settings.daily_bytes, settings.critical_overdraft, clock
+            directory / UPLINK_FILE,
+            settings.daily_bytes,
+            settings.critical_overdraft,
+            clock,
+            beside=updates / UPDATES_FILE,
         )
         self._presence = presence(device, clock.wall().boot_id)
         self._link = LinkMeter(settings.half_life_s)
-        self._post, self._letters = Post(device, self.budget), Letters()
+        self._post, self._letters = Post(device, self.budget, clock), Letters()
         self._watcher = OutboxWatcher(watched, self.tell)
         self._delivery = Delivery(
             device,
@@ -164,6 +169,9 @@ class Uplink:
             self._inbox.put_nowait(message)
         except queue.Full:
             self.counts["inbox_full"] += 1
+            # What the server says comes again. Without a word of this side's own the engine would wait for ever.
+            if not (isinstance(message, FromSession) and isinstance(message.event, Arrived)):
+                self._overrun.set()
 
     def stop(self) -> None:
         """Ask for a clean end; `run` returns within the settings' `stop_s`."""
@@ -227,6 +235,7 @@ class Uplink:
         parts = (
             None if connect is None else max(connect, self._number_ns),
             self._courier.wake_ns(now),
+            self._silent_ns() if self._subscribed else None,
             self._secretary.wake_ns(),
             self.updates.wake_ns(spent=self._delivery.min_severity > 0),
         )
@@ -255,14 +264,28 @@ class Uplink:
         self._connect(now)
         if self._renewal.begin_if_due(self.identity, now, asked=self._secretary.renewal_asked):
             self._secretary.renewal_asked = False
+        if self._overrun.is_set():
+            self._overrun.clear()
+            get_logger().warning("more came than could be read; connecting anew")
+            self._end_session("the inbox was full", now)
+            return
         if not self._subscribed:
             return
         if self._courier.work(now):
             get_logger().warning("no receipt for too long; connecting anew")
             self._end_session("no receipt for too long", now)
             return
+        if (silent_ns := self._silent_ns()) is not None and now >= silent_ns:
+            get_logger().warning("the broker acknowledges nothing; connecting anew")
+            self._end_session("no acknowledgement for too long", now)
+            return
         self._secretary.work(self._line.number, self.sentences(), now)
         self.updates.work(now, spent=self._delivery.min_severity > 0)
+
+    def _silent_ns(self) -> int | None:
+        """When the broker has acknowledged nothing for too long; None while nothing waits for it."""
+        oldest_ns = self._post.oldest_ns
+        return None if oldest_ns is None else oldest_ns + int(self._settings.silence_s * NS_PER_S)
 
     def sentences(self) -> tuple[str, ...]:
         """What is worse than it should be, for health; no content of events."""

@@ -4,6 +4,7 @@ Only digests that the outbox names are asked for: those that a decision let go, 
 has committed. A crop is sent when events leave time for it; its bytes count against the day's budget.
 """
 
+import errno
 import hashlib
 import os
 import random
@@ -92,12 +93,10 @@ class UploadClient:
 
     def upload(self, due: EvidenceDue) -> Verdict:
         """Bring the server's copy to its end, or as far as it goes now."""
-        data = _read(Path(due.path), due)
-        if data is None:
-            return Verdict.NEVER
         try:
-            return self._send(due, data)
-        except (httpx.HTTPError, ValueError) as error:
+            data = _read(Path(due.path), due)
+            return Verdict.NEVER if data is None else self._send(due, data)
+        except (OSError, httpx.HTTPError, ValueError) as error:
             get_logger().warning("evidence was not uploaded", why=type(error).__name__)
             return Verdict.LATER
 
@@ -260,7 +259,11 @@ class EvidenceUploader:
 
 
 def _read(path: Path, due: EvidenceDue) -> bytes | None:
-    """The crop's bytes, or None where the file is gone or is not what was promised."""
+    """The crop's bytes, or None where the file is gone or is not what was promised.
+
+    Raises:
+        OSError: it is there and cannot be read now.
+    """
     if due.bytes > _MAX_CROP:
         return None
     try:
@@ -270,7 +273,9 @@ def _read(path: Path, due: EvidenceDue) -> bytes | None:
             data = os.pread(fd, due.bytes + 1, 0) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
         finally:
             os.close(fd)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+            raise
         return None
     return data if len(data) == due.bytes and hashlib.sha256(data).hexdigest() == due.sha256 else None
 

@@ -50,6 +50,28 @@ class Queue(Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """Tells the courier when the outbox has something again."""
+
+    def arm(self) -> None:
+        """Tell once when there is something."""
+        ...
+
+    def disarm(self) -> None:
+        """Nothing is to be told."""
+        ...
+
+
+class Publisher(Protocol):
+    """A session, as far as publishing goes."""
+
+    def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, expiry_s: int | None = None
+    ) -> int | None:
+        """Publish at QoS 1; the id that the broker's word will carry, or None where it cannot go now."""
+        ...
+
+
 class EvidenceQueue(Protocol):
     """The outbox's list of crops that may go. Every method may raise `OutboxError`."""
 

@@ -50,7 +50,7 @@ def run(
     """
     told = _told_by_signals()
     clock = clock or SystemClock()
-    directory = state.ensure().path / "uplink"
+    directory = state.ensure().uplink
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:

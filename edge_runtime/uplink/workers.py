@@ -101,14 +101,17 @@ class CommandWorker:
     def __init__(self, seen: SeenCommands, hands: Hands, tell: Callable[[Answered], None]) -> None:
         self._seen, self._hands, self._tell = seen, hands, tell
         self._queue: queue.Queue[Command] = queue.Queue(MAX_COMMANDS)
-        threading.Thread(target=self._run, name="uplink-commands", daemon=True).start()
+        self._thread: threading.Thread | None = None
 
     def submit(self, command: Command) -> bool:
-        """Queue a command; False when too many wait."""
+        """Queue a command; False when too many wait. Most devices never get one, so the first starts the thread."""
         try:
             self._queue.put_nowait(command)
         except queue.Full:
             return False
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="uplink-commands", daemon=True)
+            self._thread.start()
         return True
 
     def _run(self) -> None:

@@ -103,7 +103,7 @@ class FleetClient:
             self._opened.close()
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """Ask. Parameters that are None are left out.
+        """Ask. Parameters that are None are left out; the path may have some of its own.
 
         Raises:
             EdgeRuntimeError: of `fleet_server.cli.errors`, with its exit code.
@@ -217,7 +217,7 @@ class FleetClient:
 
         headers = {} if last_id is None else {"Last-Event-ID": last_id}
         try:
-            with self._http.stream("GET", path, params=_given(parameters), headers=headers) as response:
+            with self._http.stream("GET", _address(path, parameters), headers=headers) as response:
                 if response.is_error:
                     response.read()
                     raise _error(response)
@@ -231,7 +231,7 @@ class FleetClient:
 
         deadline_ns = self._clock.monotonic_ns() + round(DEADLINE_S * NS_PER_S)
         try:
-            with http.stream(method, path, params=_given(parameters), json=body) as response:
+            with http.stream(method, _address(path, parameters), json=body) as response:
                 parts, size = [], 0
                 for part in response.iter_bytes():
                     size += len(part)
@@ -297,8 +297,13 @@ def _events(response: "httpx.Response") -> Iterator[ServerSentEvent]:
             data = ""
 
 
-def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if value is not None}
+def _address(path: str, parameters: Mapping[str, Any]) -> "httpx.URL":
+    """A path with the parameters that are given: httpx alone puts them in the place of those that the path has."""
+    from fleet_server.cli.lean_httpx import httpx
+
+    return httpx.URL(path).copy_merge_params(
+        {name: value for name, value in parameters.items() if value is not None}
+    )
 
 
 def _error(response: "httpx.Response") -> EdgeRuntimeError:

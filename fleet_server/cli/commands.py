@@ -226,6 +226,23 @@ COMMANDS: tuple[CommandRow, ...] = (
         {"list": _DONE, "verify": {0: "the chain is whole", 1: "it is broken, and where"}},
     ),
     CommandRow(
+        "plan",
+        "fleet_server.cli.planner",
+        "app",
+        "Plan memory, cost, latency and placement, exactly, from numbers with units.",
+        {
+            "memory": {0: "it fits, or no machine was named", 1: "it does not fit"},
+            "cache": _DONE,
+            "quantisation": _DONE,
+            "throttle": _DONE,
+            "speculative": {0: "done", 1: "it is not possible with these models"},
+            "breakeven": {0: "done, also where there is no break-even"},
+            "utilisation": _DONE,
+            "latency": {0: "done, also where a limit is broken"},
+            "placement": {0: "done, also where no place fits"},
+        },
+    ),
+    CommandRow(
         "backup",
         "fleet_server.cli.backup",
         "app",

@@ -69,7 +69,8 @@ def _write_repository(found: Any, out: Path | None) -> None:
     import json
 
     _write(out, json.dumps(found, indent=1).encode())
-    state = f"root {len(found['roots'])}" if found["roots"] else "no keys of people yet: fleet keys begin"
+    none = "no keys of people yet: fleet keys begin, or alone fleet keys init --preset single --repository"
+    state = f"root {len(found['roots'])}" if found["roots"] else none
     say(f"{out}: {state}")
 
 

@@ -1,46 +1,17 @@
-"""A plan's file as plain data: YAML with the scalars of version 1.2, TOML, or what `rollout plan --json` says.
-
-YAML's surprises are left out, as in a device's configuration: a window `22:00-05:00` is text and `no` is a word.
-Anchors, tags and keys that are given twice are refused; nothing in a file can make an object.
-"""
+"""A plan's file as plain data: YAML as devices read theirs, TOML, or what `rollout plan --json` says."""
 
 import json
-import re
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from yaml.composer import Composer
-from yaml.error import MarkedYAMLError, YAMLError
-from yaml.events import AliasEvent, Event
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from yaml.parser import Parser
-from yaml.reader import Reader
-from yaml.resolver import BaseResolver
-from yaml.scanner import Scanner
-
+from edge_runtime.document import Document, Location, Unreadable, format_location, read_document
 from edge_runtime.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024
-_MAX_DEPTH = 20
-_TAG = "tag:yaml.org,2002:"
-_SCALARS = (
-    ("null", re.compile(r"~|null|Null|NULL|")),
-    ("bool", re.compile(r"true|True|TRUE|false|False|FALSE")),
-    ("int", re.compile(r"[-+]?[0-9]{1,18}")),
-    ("float", re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")),
-)
-_READ: Mapping[str, Callable[[str], Any]] = {
-    "str": str,
-    "null": lambda _text: None,
-    "bool": lambda text: text.lower() == "true",
-    "int": int,
-    "float": float,
-}
-
-Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +27,10 @@ class PlanDocument:
 
     data: Mapping[str, Any]
     source: str = ""
-    lines: Mapping[Place, int] = field(default_factory=dict)
+    lines: Mapping[Location, int] = field(default_factory=dict)
     is_record: bool = False
 
-    def where(self, place: Place) -> str:
+    def where(self, place: Location) -> str:
         """File and line of a place, or of the nearest around it, to stand before a message."""
         for length in range(len(place), -1, -1):
             if place[:length] in self.lines:
@@ -67,7 +38,7 @@ class PlanDocument:
         return f"{self.source}: " if self.source else ""
 
 
-def read_document(path: Path) -> PlanDocument:
+def read_plan(path: Path) -> PlanDocument:
     """Read a plan's file; its name's ending says of which kind it is.
 
     Raises:
@@ -81,8 +52,8 @@ def read_document(path: Path) -> PlanDocument:
         return _json(text, path)
     if kind not in (".yaml", ".yml"):
         raise ConfigError(f"{path}: a plan's file ends in .yaml, .toml or .json")
-    lines: dict[Place, int] = {}
-    return PlanDocument(_table(_yaml(text, path, lines), path), str(path), lines)
+    document = _yaml(text, path)
+    return PlanDocument(_table(document.data, path), str(path), document.lines)
 
 
 def _text(path: Path) -> str:
@@ -132,78 +103,25 @@ def _table(found: Any, path: Path) -> Mapping[str, Any]:
     return found
 
 
-def _yaml(text: str, path: Path, lines: dict[Place, int]) -> Any:
-    if unprintable := Reader.NON_PRINTABLE.search(text):
-        line = text.count("\n", 0, unprintable.start()) + 1
-        raise ConfigError(f"{path}:{line}: it holds the control character U+{ord(unprintable.group()):04X}")
+def _yaml(text: str, path: Path) -> Document:
     try:
-        node = _Composer(text).get_single_node()
-        return None if node is None else _built(node, (), lines)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = str(path) if mark is None else f"{path}:{mark.line + 1}"
-        raise ConfigError(f"{place}: {error.problem or error.context or 'it is not YAML'}") from None
-    except YAMLError as error:
-        raise ConfigError(f"{path}: {' '.join(str(error).split())[:200]}") from None
-
-
-class _Refused(MarkedYAMLError):
-    """YAML that is not taken, though it is some."""
-
-    def __init__(self, at: Event | Node, text: str) -> None:
-        super().__init__(problem=text, problem_mark=at.start_mark)  # type: ignore[arg-type]
-
-
-class _Composer(Reader, Scanner, Parser, Composer, BaseResolver):
-    """PyYAML's parser up to the nodes, bounded in depth, with the scalars of YAML 1.2 and without anchors."""
-
-    def __init__(self, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-        Composer.__init__(self)
-        BaseResolver.__init__(self)
-        self._depth = 0
-
-    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
-        event: Event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
-            raise _Refused(
-                event, "anchors are not taken in a plan; text that begins with * or & stands in quotes"
-            )
-        if self._depth > _MAX_DEPTH:
-            raise _Refused(event, f"nested more than {_MAX_DEPTH} levels deep")
-        self._depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
-
-    def resolve(self, kind: type[Node], value: Any, implicit: Any) -> str:
-        if kind is ScalarNode:
-            if not implicit[0]:
-                return _TAG + "str"
-            return _TAG + next((name for name, pattern in _SCALARS if pattern.fullmatch(value)), "str")
-        return _TAG + ("seq" if kind is SequenceNode else "map")
-
-
-def _built(node: Node, place: Place, lines: dict[Place, int]) -> Any:
-    lines.setdefault(place, node.start_mark.line + 1)
-    kind = node.tag.removeprefix(_TAG)
-    if isinstance(node, ScalarNode) and kind in _READ:
-        return _READ[kind](node.value)
-    if isinstance(node, SequenceNode) and kind == "seq":
-        return [_built(item, (*place, number), lines) for number, item in enumerate(node.value)]
-    if not isinstance(node, MappingNode) or kind != "map":
-        raise _Refused(node, "tags are not taken in a plan")
-    found: dict[str, Any] = {}
-    for key, value in node.value:
-        if not isinstance(key, ScalarNode):
-            raise _Refused(key, "a key must be text")
-        name = str(key.value)
-        if name in found:
-            raise _Refused(key, f"{name} is given twice")
-        inner = (*place, name)
-        lines[inner] = key.start_mark.line + 1
-        found[name] = _built(value, inner, lines)
+        found = read_document(text)
+    except Unreadable as error:
+        raise ConfigError(error.problem.show(str(path))) from None
+    if found.problems:
+        raise ConfigError(found.problems[0].show(str(path)))
+    endless = _endless(found.data, ())
+    if endless is not None:
+        place = f"{path}:{found.line(endless)}: {format_location(endless)}"
+        raise ConfigError(f"{place}: infinity and what is no number are no values of a plan")
     return found
+
+
+def _endless(data: Any, place: Location) -> Location | None:
+    """The first place that holds a value without an end, or one that is no number."""
+    if isinstance(data, float):
+        return None if math.isfinite(data) else place
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return next(
+        (found for key, value in inner if (found := _endless(value, (*place, key))) is not None), None
+    )

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from edge_runtime.document import Location
 from edge_runtime.errors import ConfigError
 from edge_runtime.protocol.release import ReleaseKind
 from edge_runtime.protocol.update import CONFIGURATION_SLOT, kind_of
 from fleet_server.cli import plan_words as words
-from fleet_server.cli.plan_document import Place, PlanDocument
+from fleet_server.cli.plan_document import PlanDocument
 from fleet_server.findings import what_is_wrong
 from fleet_server.rollouts.plan_records import MemberDeadlines, RolloutPlan
 
@@ -125,7 +126,7 @@ class _Reading:
     """Reads words, and collects what is wrong with them."""
 
     def __init__(self) -> None:
-        self.problems: list[tuple[Place, str]] = []
+        self.problems: list[tuple[Location, str]] = []
 
     def whole(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a plan, as far as its words can be read."""
@@ -165,7 +166,7 @@ class _Reading:
             self.problems.append((("slot",), f"takes another kind of release than a {found['kind'].value}"))
         return named
 
-    def _stage(self, value: Any, defaults: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    def _stage(self, value: Any, defaults: Mapping[str, Any], place: Location) -> dict[str, Any]:
         data = value if isinstance(value, dict) else {"share": value}
         keys = (*STAGE, *RULES)
         found = self._table({key: data[key] for key in data if key not in RULES}, STAGE, place, known=keys)
@@ -173,7 +174,7 @@ class _Reading:
         return found | {"rules": {**defaults, **rules}}
 
     def _table(
-        self, data: Any, keys: Mapping[str, _Key], place: Place, known: tuple[str, ...] = ()
+        self, data: Any, keys: Mapping[str, _Key], place: Location, known: tuple[str, ...] = ()
     ) -> dict[str, Any]:
         if not isinstance(data, dict):
             self.problems.append((place, "must be a table"))
@@ -188,13 +189,13 @@ class _Reading:
                 found[key.name] = self._read(key.read, value, inner)
         return found
 
-    def _list(self, data: Any, place: Place) -> list[Any]:
+    def _list(self, data: Any, place: Location) -> list[Any]:
         if isinstance(data, list) and data:
             return data
         self.problems.append((place, "is missing" if data is None else "must be a list with something in it"))
         return []
 
-    def _read(self, read: Callable[[Any], Any], value: Any, place: Place) -> Any:
+    def _read(self, read: Callable[[Any], Any], value: Any, place: Location) -> Any:
         try:
             return read(value)
         except ValueError as error:
@@ -216,7 +217,7 @@ _WORDS = {
 """A record's names in the words of a file."""
 
 
-def _place(loc: tuple[int | str, ...], document: PlanDocument) -> Place:
+def _place(loc: tuple[int | str, ...], document: PlanDocument) -> Location:
     """Where a finding about the record is in the file."""
     if document.is_record:
         return loc
@@ -224,7 +225,7 @@ def _place(loc: tuple[int | str, ...], document: PlanDocument) -> Place:
     return tuple(_WORDS.get(str(part), part) for part in inner if part != "[key]")
 
 
-def _raise(document: PlanDocument, problems: list[tuple[Place, str]]) -> None:
+def _raise(document: PlanDocument, problems: list[tuple[Location, str]]) -> None:
     if not problems:
         return
     said = [f"{document.where(place)}{_name(place)}{text}" for place, text in problems[:_SHOWN]]
@@ -232,7 +233,7 @@ def _raise(document: PlanDocument, problems: list[tuple[Place, str]]) -> None:
     raise ConfigError("; ".join(dict.fromkeys(said)) + more)
 
 
-def _name(place: Place) -> str:
+def _name(place: Location) -> str:
     """`stages[2].soak` and a blank; people count from 1."""
     text = ""
     for part in place:

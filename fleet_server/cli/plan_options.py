@@ -115,11 +115,11 @@ _AS_THEY_ARE = ("release", "slot", "hardware", "on_fail", "start_at", "name", "n
 @contextmanager
 def _drafted(**given: Any) -> Iterator[dict[str, Any]]:
     """The body of a request for the plan that the options mean."""
-    from fleet_server.cli.plan_document import PlanDocument, read_document
+    from fleet_server.cli.plan_document import PlanDocument, read_plan
     from fleet_server.cli.plan_file import plan_of
 
     file: Path | None = given.pop("plan")
-    document = PlanDocument({}) if file is None else read_document(file)
+    document = PlanDocument({}) if file is None else read_plan(file)
     yield plan_of(document, _in_words(given)).model_dump(mode="json", exclude_none=True)
 
 

@@ -14,6 +14,15 @@ from fleet_server.cli.passphrase import PassphraseFile
 from fleet_server.cli.release_forms import terms_lines
 from fleet_server.cli.release_signing import content_for, drafted, sign_and_write
 from fleet_server.cli.target import Json
+from fleet_server.cli.terms_options import (
+    Hardware,
+    NoRollback,
+    Notes,
+    Openings,
+    RollbackTo,
+    TermsOption,
+    ways_back,
+)
 
 ProposalFile = Annotated[
     Path, typer.Argument(metavar="PROPOSAL", help="What fleet release sign wrote.", show_default=False)
@@ -77,39 +86,14 @@ def sign(
     repository: RepositoryOption,
     keys: Keys,
     out: Out,
-    opening: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--open",
-            metavar="SHARE[@TIME]",
-            help="From when on which share of the devices may take it, for example 2%@2026-12-01T08:00Z. May be "
-            "repeated, growing. Everybody at once without it, as far as a rollout lets them.",
-        ),
-    ] = None,
+    opening: Openings = None,
     counter: Annotated[
         int | None, typer.Option("--counter", min=1, help="One more than the highest without it.")
     ] = None,
-    rollback_to: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--rollback-to",
-            metavar="COUNTER",
-            help="Release to which a device may be sent back. May be repeated; the one before without it.",
-        ),
-    ] = None,
-    no_rollback: Annotated[
-        bool, typer.Option("--no-rollback", help="Devices may be sent back to none.")
-    ] = False,
-    hardware: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--hardware", metavar="NAME", help="Only for devices that answer to it. May be repeated."
-        ),
-    ] = None,
-    terms: Annotated[
-        Path | None,
-        typer.Option("--terms", metavar="FILE", help="YAML with fit, shadow, probation and trackers."),
-    ] = None,
+    rollback_to: RollbackTo = None,
+    no_rollback: NoRollback = False,
+    hardware: Hardware = None,
+    terms: TermsOption = None,
     relabels: Annotated[
         bool, typer.Option("--relabels", help="Other labels than the release before are meant.")
     ] = False,
@@ -117,29 +101,32 @@ def sign(
         str | None,
         typer.Option("--accept-drop", metavar="REASON", help="Why a lower accuracy than before is meant."),
     ] = None,
-    notes: Annotated[str, typer.Option("--notes", metavar="TEXT", help="For people.")] = "",
+    notes: Notes = None,
     passphrase_file: PassphraseFile = None,
     root: RootOption = None,
 ) -> None:
-    """Sign a release as its builder: a proposal for somebody else to approve."""
+    """Sign a release as its builder: a proposal for somebody else to approve.
+
+    Where nothing else is said, every device may take it at once, as far as a rollout lets them, and may be sent
+    back to the release before it.
+    """
     from fleet_server.cli.terms_words import openings_of, read_terms
     from fleet_server.releases.drafting import Wishes
 
-    if no_rollback and rollback_to:
-        raise ConfigError("--no-rollback and --rollback-to say opposite things: give one of them")
+    back = ways_back(rollback_to, none=no_rollback)
     given = read_terms(terms)
     fit = given.fit.model_copy(update={"hardware": tuple(hardware)}) if hardware else given.fit
     wishes = Wishes(
         counter=counter,
         fit=fit,
-        rollback_to=() if no_rollback else rollback_to or None,
+        rollback_to=back,
         openings=openings_of(opening or (), SystemClock()),
         shadow=given.shadow,
         probation=given.probation,
         trackers=given.trackers,
         relabels=relabels,
         accepts_drop=accept_drop,
-        notes=notes,
+        notes=notes or "",
     )
     proposal = drafted(release, repository, keys, root, wishes)
     sign_and_write(proposal, out, keys, passphrase_file, root)

@@ -1,16 +1,23 @@
 """`fleet release terms`: other terms for a release that is out, signed by the same people as the first."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from edge_runtime.clock import SystemClock
-from edge_runtime.errors import ConfigError
 from fleet_server.cli.keys import Keys, Out, RootOption, known_repository, now_ms
 from fleet_server.cli.passphrase import PassphraseFile
 from fleet_server.cli.release_making import CounterArgument, Kind, NameArgument, RepositoryOption, kind_of
 from fleet_server.cli.release_signing import sign_and_write
+from fleet_server.cli.terms_options import (
+    Hardware,
+    NoRollback,
+    Notes,
+    Openings,
+    RollbackTo,
+    TermsOption,
+    ways_back,
+)
 
 
 def terms(
@@ -21,45 +28,26 @@ def terms(
     out: Out,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.", show_default=False)],
     kind: Kind = "model",
-    opening: Annotated[
-        list[str] | None,
-        typer.Option("--open", metavar="SHARE[@TIME]", help="All openings anew, as with fleet release sign."),
-    ] = None,
-    rollback_to: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--rollback-to", metavar="COUNTER", help="All releases to which a device may be sent back."
-        ),
-    ] = None,
-    no_rollback: Annotated[
-        bool, typer.Option("--no-rollback", help="Devices may be sent back to none.")
-    ] = False,
-    hardware: Annotated[
-        list[str] | None,
-        typer.Option("--hardware", metavar="NAME", help="All names of hardware that it is for."),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--terms", metavar="FILE", help="YAML with fit, shadow, probation, trackers; each whole."
-        ),
-    ] = None,
-    notes: Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="For people.")] = None,
+    opening: Openings = None,
+    rollback_to: RollbackTo = None,
+    no_rollback: NoRollback = False,
+    hardware: Hardware = None,
+    file: TermsOption = None,
+    notes: Notes = None,
     passphrase_file: PassphraseFile = None,
     root: RootOption = None,
 ) -> None:
     """Propose other terms for a release that is out: when it opens, for what it fits, how it proves itself.
 
-    Its content, name, counter and the bounds of its values stay. What is not given stays as well. Somebody else
-    approves it as they approve a release.
+    Its content, name, counter and the bounds of its values stay. What is not given stays as well; what is given
+    takes the place of all that was said about it. Somebody else approves it as they approve a release.
     """
     from edge_runtime.protocol.release import target_path
     from fleet_server.cli.terms_words import openings_of, read_terms
     from fleet_server.releases.drafting import Revision, propose_terms
     from fleet_server.releases.repository import read_repository, terms_of
 
-    if no_rollback and rollback_to:
-        raise ConfigError("--no-rollback and --rollback-to say opposite things: give one of them")
+    back = ways_back(rollback_to, none=no_rollback)
     given = read_terms(file)
     stated = {name: getattr(given, name) for name in given.model_fields_set}
     repository_file = read_repository(repository)
@@ -71,7 +59,7 @@ def terms(
         stated["fit"] = fit.model_copy(update={"hardware": tuple(hardware)})
     revision = Revision(
         **stated,
-        rollback_to=() if no_rollback else rollback_to or None,
+        rollback_to=back,
         openings=openings_of(opening, SystemClock()) if opening else None,
         notes=notes,
     )

@@ -59,6 +59,7 @@ class PublishedSigning:
         if root is None or targets is None:
             raise ReleaseRefused(
                 "no_ceremony",
-                "no device can be asked anything before `fleet keys init` and `fleet keys publish`",
+                "no device can be asked anything before people have published their keys: `fleet keys init`, then "
+                "`fleet release publish` of the first proposal",
             )
         return self._keys.director(keys_of(parse(ROOT, root), parse(TARGETS, targets), DIRECTOR))

@@ -6,7 +6,7 @@ crash between them only makes the next request look again: first the bytes, then
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,19 +51,25 @@ class EvidenceStore:
         self._store, self._settings, self._clock = store, settings, clock
 
     def status(self, device: str, sha256: str) -> Upload:
-        """How far a device's upload is.
+        """How far a device's upload is. Its offset is its length only when the whole file has its name for good.
 
         Raises:
             NotExpected: no committed decision of this device names this digest.
+            EvidenceBusy: all bytes are here, and another request is about to name them.
+            StorageFull: all bytes are here, and the disk refuses to keep them for good.
         """
         self._folder.partial(device, sha256)
         with self._store.read() as session:
             row = _expected(session, device, sha256)
-        if self._folder.whole(sha256).is_file():
-            if row.state != "complete":
-                self._note(device, sha256, "complete", row.bytes)
-            return Upload(row.bytes, row.bytes, complete=True)
-        return Upload(min(self._folder.offset(device, sha256), row.bytes), row.bytes, complete=False)
+        if not self._folder.whole(sha256).is_file():
+            here = self._folder.offset(device, sha256)
+            if here < row.bytes:
+                return Upload(here, row.bytes, complete=False)
+            if not self._finished(device, sha256, row.bytes):
+                return Upload(0, row.bytes, complete=False)
+        if row.state != "complete":
+            self._note(device, sha256, "complete", row.bytes)
+        return Upload(row.bytes, row.bytes, complete=True)
 
     def append(self, device: str, sha256: str, offset: int, data: bytes) -> Upload:
         """Add bytes to an upload. The last ones complete it: they are verified, synced and named.
@@ -141,6 +147,21 @@ class EvidenceStore:
         session.flush()
         others = session.scalar(select(func.count()).select_from(EvidenceRow).filter_by(sha256=sha256))
         self._folder.forget(device, sha256, also_whole=not others)
+
+    def _finished(self, device: str, sha256: str, length: int) -> bool:
+        """Finish what was cut off between its last byte and its name; False when the upload begins anew.
+
+        A device deletes its crop once it hears that all of it is here: that is said of no file without a name.
+        """
+        with self._folder.growing(device, sha256) as descriptor:
+            if self._folder.whole(sha256).is_file():  # another request was faster
+                return True
+            if os.fstat(descriptor).st_size >= length:
+                with suppress(WrongDigest):
+                    self._folder.finish(device, sha256, descriptor)
+                    return True
+        self._note(device, sha256, "expected", 0)
+        return False
 
     def _write(self, descriptor: int, offset: int, data: bytes, length: int) -> None:
         here = os.fstat(descriptor).st_size

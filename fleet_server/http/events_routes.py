@@ -25,6 +25,8 @@ from fleet_server.operators.events import EventFilter, StoredEvent
 
 POLL_S = 0.25
 KEEP_ALIVE_S = 10.0
+ASK_S = 10.0
+"""A token that was revoked keeps its stream for about so long at most, however many events come."""
 _BATCH = 200
 
 Text = Annotated[str | None, Query(min_length=1, max_length=128, pattern=r"^[^\x00]+$")]
@@ -176,11 +178,15 @@ class _Stream:
 
     async def lines(self) -> AsyncIterator[str]:
         clock = self._services.clock
-        began_ns = said_ns = clock.monotonic_ns()
+        began_ns = said_ns = asked_ns = clock.monotonic_ns()
         yield "retry: 1000\n\n"
         while not self._services.closing():
             found = await run_in_threadpool(self._step)
             now_ns = clock.monotonic_ns()
+            if now_ns - asked_ns > ASK_S * NS_PER_S:
+                asked_ns = now_ns
+                if not await run_in_threadpool(self._still_permitted):
+                    return
             for event in found:
                 body = EventAnswer.model_validate(event).model_dump_json()
                 yield f"id: {event.id}\nevent: event\ndata: {body}\n\n"
@@ -188,8 +194,6 @@ class _Stream:
                 said_ns = now_ns
             elif now_ns - said_ns > KEEP_ALIVE_S * NS_PER_S:
                 said_ns = now_ns
-                if not await run_in_threadpool(self._still_permitted):
-                    return
                 yield ": still here\n\n"
             if now_ns - began_ns > self._services.limits.stream_s * NS_PER_S:
                 return

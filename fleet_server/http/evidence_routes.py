@@ -4,6 +4,7 @@ The protocol is the core of tus 1.0: HEAD says how far an upload is, PATCH goes 
 connection broke is kept, and the last byte is followed by a check of the digest.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from fleet_server.evidence import NotExpected, Upload, WrongOffset
 from fleet_server.http.access import AsDevice, AsOperator, Given
@@ -91,24 +93,35 @@ def fetch_evidence(key: KeyInPath, services: Given, by: AsOperator) -> Response:
         services.audit.record(
             session, by.name, "evidence.fetch", found.device, {"sha256": found.evidence_sha256}
         )
+    opened = contextlib.ExitStack()
     try:
-        path = services.evidence.path(found.device, found.evidence_sha256)
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except (NotExpected, FileNotFoundError):
+        descriptor = opened.enter_context(services.evidence.reading(found.device, found.evidence_sha256))
+    except NotExpected:
         raise Problem(
             404, "not_here", f"the evidence of event {key} has not arrived, or is no longer kept"
         ) from None
-    return StreamingResponse(
-        _pieces(descriptor),
-        media_type="application/octet-stream",
-        headers={"Content-Disposition": f'attachment; filename="{found.evidence_sha256}"'},
-    )
+    return _FileResponse(descriptor, opened, found.evidence_sha256)
+
+
+class _FileResponse(StreamingResponse):
+    """Closes its file also when the reader left before the first piece: a generator that never began cannot."""
+
+    def __init__(self, descriptor: int, opened: contextlib.ExitStack, sha256: str) -> None:
+        super().__init__(
+            _pieces(descriptor),
+            media_type="application/octet-stream",
+            headers={"Content-Disposition": f'attachment; filename="{sha256}"'},
+        )
+        self._opened = opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._opened:
+            await super().__call__(scope, receive, send)
 
 
 def _pieces(descriptor: int) -> Iterator[bytes]:
-    with os.fdopen(descriptor, "rb") as stream:
-        while piece := stream.read(_PIECE_BYTES):
-            yield piece
+    while piece := os.read(descriptor, _PIECE_BYTES):
+        yield piece
 
 
 def _headers(upload: Upload) -> dict[str, str]:

@@ -11,9 +11,10 @@ from fleet_server.commands import CommandPublisher
 from fleet_server.commands.desired import AT_ONCE, DesiredPublisher
 from fleet_server.director.signing import PublishedSigning
 from fleet_server.evidence import EvidenceStore
+from fleet_server.ingest.clock_doubt import ClockDoubt
 from fleet_server.ingest.intake import Intake
 from fleet_server.ingest.metrics import IngestMetrics, remove_snapshot, write_snapshot
-from fleet_server.ingest.retention import forget_old
+from fleet_server.ingest.retention import forget_old, leapt
 from fleet_server.ingest.session import Session
 from fleet_server.releases.online_keys import OnlineKeys
 from fleet_server.settings import ServerSettings
@@ -63,6 +64,7 @@ class Chores:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
         self._numbers_ns = self._forget_ns = 0
+        self._doubt = ClockDoubt()
         self._log = structlog.get_logger()
 
     def start(self) -> None:
@@ -88,7 +90,8 @@ class Chores:
         except OSError as error:
             self._log.warning("chores wait for the disk", reason=error.strerror)
         except Exception as error:  # noqa: BLE001 - else no command would go out any more, and nobody would know
-            self._log.error("chores failed", exc_info=error)
+            # its type alone: its text may hold what a device sent
+            self._log.error("chores failed", error=type(error).__name__)
 
     def _step(self, now_ns: int) -> None:
         if now_ns - self._numbers_ns >= _NUMBERS_NS:
@@ -104,17 +107,34 @@ class Chores:
         wall = self._clock.wall()
         if wall.synced and now_ns - self._forget_ns >= _FORGET_NS:
             self._forget_ns = now_ns
-            now_ms = wall.unix_ns // NS_PER_MS
-            done = forget_old(
-                self._store, self._evidence, self._settings.retention, now_ms, self._stopping.is_set
+            self._forget(wall.unix_ns // NS_PER_MS)
+
+    def _forget(self, now_ms: int) -> None:
+        if not self._believes(now_ms):
+            return
+        done = forget_old(
+            self._store, self._evidence, self._settings.retention, now_ms, self._stopping.is_set
+        )
+        if done.events or done.epochs:
+            self._log.info(
+                "old events were forgotten", events=done.events, evidence=done.evidence, epochs=done.epochs
             )
-            if done.events or done.epochs:
-                self._log.info(
-                    "old events were forgotten",
-                    events=done.events,
-                    evidence=done.evidence,
-                    epochs=done.epochs,
-                )
+
+    def _believes(self, now_ms: int) -> bool:
+        doubt, before = self._doubt, self._doubt.doubted_ms
+        seems_right = doubt.believed_ms is not None
+        if not seems_right:
+            with self._store.read() as session:
+                seems_right = not leapt(session, now_ms)
+        believed = doubt.believes(
+            now_ms, self._clock.boottime_ns() // NS_PER_MS, first_seems_right=seems_right
+        )
+        self._metrics.clock_doubted.set(int(not believed))
+        if doubt.doubted_ms not in (None, before):
+            self._log.warning(
+                "the wall clock leapt, or no event came for days: nothing is forgotten for hours"
+            )
+        return believed
 
     def _publish(self, topic: str, payload: bytes, expiry_s: int) -> bool:
         return self._session.publish_confirmed(topic, payload, expiry_s, _PUBLISH_S)

@@ -1,9 +1,13 @@
-"""What was refused, kept for whoever asks why: bounded in number and bytes, oldest out first."""
+"""What was refused, kept for whoever asks why: bounded in number and bytes of all devices together.
+
+Beyond the bounds each device keeps as many of its newest letters as every other: one that sends nothing but rubbish
+pushes its own out, and nobody else's.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, delete, func, select
+from sqlalchemy import ColumnElement, case, delete, func, or_, select
 from sqlalchemy.engine import Connection
 
 from fleet_server.ingest.parcels import DeadParcel
@@ -13,13 +17,16 @@ from fleet_server.storage.writing import table
 MAX_BODY_BYTES = 16 * 1024
 """Of one refused message this much is kept."""
 
+_ROOM = 0.9
+"""What is left of a bound that was exceeded, so that not every refused message makes this look at all of them."""
+
 _LETTERS = table(DeadLetterRow)
 
 
 def keep_dead_letters(
     connection: Connection, letters: Sequence[DeadParcel], now_ms: int, *, most: int, most_bytes: int
 ) -> None:
-    """Keep refused messages, and give up the oldest beyond the bounds.
+    """Keep refused messages. Beyond the bounds, give up the oldest of whoever has most, until a tenth is free.
 
     Args:
         connection: of a transaction that has the turn of ingest.
@@ -31,13 +38,25 @@ def keep_dead_letters(
     if not letters:
         return
     connection.execute(_LETTERS.insert(), [_row(letter, now_ms) for letter in letters])
-    newest = connection.scalar(select(func.max(_LETTERS.c.id))) or 0
-    connection.execute(delete(_LETTERS).where(_LETTERS.c.id <= newest - most))
-    if (connection.scalar(select(func.sum(_kept_bytes()))) or 0) > most_bytes:
-        running = func.sum(_kept_bytes()).over(order_by=_LETTERS.c.id.desc()).label("bytes")
-        total = select(_LETTERS.c.id, running).subquery()
-        last_too_many = select(func.max(total.c.id)).where(total.c.bytes > most_bytes)
-        connection.execute(delete(_LETTERS).where(_LETTERS.c.id <= connection.scalar(last_too_many)))
+    kept, kept_bytes = connection.execute(select(func.count(), func.sum(_kept_bytes()))).one()
+    if kept > most or kept_bytes > most_bytes:
+        _give_up(connection, int(most * _ROOM), int(most_bytes * _ROOM))
+
+
+def _give_up(connection: Connection, most: int, most_bytes: int) -> None:
+    """All devices' newest letters have the first places, then all their second newest, and so on."""
+    newest_first = _LETTERS.c.id.desc()
+    rank = func.row_number().over(partition_by=_LETTERS.c.device, order_by=newest_first).label("rank")
+    ranked = select(_LETTERS.c.id, _kept_bytes().label("bytes"), rank).subquery()
+    order = (ranked.c.rank, ranked.c.id.desc())
+    placed = select(
+        ranked.c.id,
+        func.row_number().over(order_by=order).label("place"),
+        # rows, not peers: else a database may read on to the end of each rank
+        func.sum(ranked.c.bytes).over(order_by=order, rows=(None, 0)).label("bytes"),
+    ).subquery()
+    beyond = select(placed.c.id).where(or_(placed.c.place > most, placed.c.bytes > most_bytes))
+    connection.execute(delete(_LETTERS).where(_LETTERS.c.id.in_(beyond)))
 
 
 def _kept_bytes() -> ColumnElement[int]:

@@ -1,7 +1,8 @@
 """The queue between MQTT and the transactions: bounded, and one thread on each side.
 
-What is in it was not acknowledged. When it is full, a message is left out and not acknowledged either: the broker
-keeps it, and the device sends it again for want of a receipt.
+What is in it was not acknowledged. When it is full, a message is left out and not acknowledged either: the device
+sends it again for want of a receipt. The session connects anew once there is room (`Session.redeliver`), because a
+message without an acknowledgement keeps its place in the broker's window as long as the connection lasts.
 """
 
 from queue import Empty, SimpleQueue

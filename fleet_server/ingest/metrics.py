@@ -65,6 +65,9 @@ class IngestMetrics:
         self.store_up = gauge("fleet_ingest_store_up", "Whether the newest transaction went through")
         self.broker_up = gauge("fleet_ingest_broker_up", "Whether there is a session with the broker")
         self.reconnects = gauge("fleet_ingest_broker_losses", "Sessions that were lost, since the start")
+        self.clock_doubted = gauge(
+            "fleet_ingest_clock_doubted", "Whether the wall clock leapt, so that nothing is forgotten by it"
+        )
         self.store_up.set(1)
 
     def committed(self, counts: Mapping[tuple[str, str], int], events: int, took_s: float) -> None:

@@ -3,7 +3,7 @@
 A key must outlive every resend of its event, or the event would be stored twice. That is why the time is at least
 the longest time to live plus the longest time that a device may be switched off (`RetentionSettings` insists). How
 far an outbox file is settled is never forgotten while it is the device's newest one: a device that comes back after
-a year still gets its `high`.
+a year still gets its `high`. By a clock that leapt nothing is forgotten (`clock_doubt`).
 """
 
 from collections.abc import Callable
@@ -13,10 +13,12 @@ from sqlalchemy import and_, delete, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
 from fleet_server.evidence import EvidenceStore
+from fleet_server.ingest.clock_doubt import LEAP_MS
 from fleet_server.settings import RetentionSettings
 from fleet_server.storage.device_tables import CommandRow, HeldRow
 from fleet_server.storage.engine import Store
 from fleet_server.storage.event_tables import (
+    MINUTE_MS,
     EpochRow,
     EventMinuteRow,
     EventRow,
@@ -55,7 +57,7 @@ def forget_old(
         store: the database.
         evidence: whose files go with their events.
         settings: how long things are kept.
-        now_ms: the wall clock, milliseconds since 1970; it must be synchronised.
+        now_ms: the wall clock, milliseconds since 1970; it must be synchronised, and believed.
         stopping: asked between transactions.
     """
     before_ms = now_ms - settings.days * _DAY_MS
@@ -75,6 +77,26 @@ def forget_old(
             _forget_commands(session, now_ms - settings.held_commands_days * _DAY_MS),
             _forget_held(session, now_ms - _DAY_MS),
         )
+
+
+def leapt(session: Session, wall_ms: int) -> bool:
+    """Whether the wall clock may have leapt, as far as the events tell: a gap among them, or since the newest.
+
+    Events that came while the clock was ahead look like a gap too: they do not make it right.
+
+    Args:
+        session: reads.
+        wall_ms: the wall clock, milliseconds since 1970.
+    """
+    now, longest = wall_ms // MINUTE_MS, LEAP_MS // MINUTE_MS
+    newest = session.scalar(select(func.max(EventMinuteRow.minute)).where(EventMinuteRow.minute <= now))
+    if newest is None:
+        return False
+    before = func.lag(EventMinuteRow.minute).over(order_by=EventMinuteRow.minute)
+    gaps = (
+        select((EventMinuteRow.minute - before).label("gap")).where(EventMinuteRow.minute <= now).subquery()
+    )
+    return now - newest > longest or (session.scalar(select(func.max(gaps.c.gap))) or 0) > longest
 
 
 def _forget_events(session: Session, evidence: EvidenceStore, before_ms: int) -> tuple[int, int]:

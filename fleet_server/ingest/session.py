@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import paho.mqtt.client as mqtt
+import structlog
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -22,6 +23,7 @@ from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.errors import ConfigError
 from edge_runtime.protocol.enrolment import BrokerAddress, BrokerTransport
 from edge_runtime.protocol.topics import ROOT
+from fleet_server.ingest.client import IngestClient
 from fleet_server.ingest.parcels import Arrival
 
 UP = f"{ROOT}/+/up/#"
@@ -93,7 +95,7 @@ class Session:
     Args:
         settings: how to reach the broker.
         clock: times arrivals and back-off.
-        deliver: called for every message on the network's thread; it must not block.
+        deliver: called for every message on the network's thread; it must not block. False: it was left out.
         came_up: called after every successful subscription.
         gave_up: called once, when `fatal` was set.
 
@@ -108,7 +110,7 @@ class Session:
         self,
         settings: SessionSettings,
         clock: Clock,
-        deliver: Callable[[Arrival], object],
+        deliver: Callable[[Arrival], bool],
         came_up: Callable[[], object] = lambda: None,
         gave_up: Callable[[], object] = lambda: None,
     ) -> None:
@@ -119,13 +121,12 @@ class Session:
             if settings.protocol == "3.1.1":
                 raise NeedsMqtt5(_NEEDS_MQTT5)
             self._protocols = [5]
-        self._client: mqtt.Client | None = None
-        self._number = 0
+        self._client: IngestClient | None = None
+        self._number = self._left_out = 0
         self._stop = threading.Event()
         self._watch: _Watch | None = None
         self._ended = threading.Event()
         self._up = threading.Event()
-        self._refused: set[int] = set()
         self._thread: threading.Thread | None = None
         self.counts = SessionCounts()
         self.fatal: NeedsMqtt5 | None = None
@@ -184,7 +185,8 @@ class Session:
             properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
             properties.MessageExpiryInterval = max(1, expiry_s)
         until_ns = self._clock.monotonic_ns() + int(timeout_s * NS_PER_S)
-        return self._is_taken(client.publish(topic, payload, qos=1, properties=properties), until_ns)
+        sent = client.publish(topic, payload, qos=1, properties=properties)
+        return self._is_taken(client, sent, until_ns)
 
     def retain_confirmed(self, messages: Sequence[tuple[str, bytes]], timeout_s: float) -> list[bool]:
         """Have the broker keep the newest message of each topic, and wait until it has them.
@@ -203,15 +205,15 @@ class Session:
             return [False] * len(messages)
         until_ns = self._clock.monotonic_ns() + int(timeout_s * NS_PER_S)
         sent = [client.publish(topic, payload, qos=1, retain=True) for topic, payload in messages]
-        return [self._is_taken(one, until_ns) for one in sent]
+        return [self._is_taken(client, one, until_ns) for one in sent]
 
-    def _is_taken(self, sent: mqtt.MQTTMessageInfo, until_ns: int) -> bool:
+    def _is_taken(self, client: IngestClient, sent: mqtt.MQTTMessageInfo, until_ns: int) -> bool:
         try:
             sent.wait_for_publish(max(0, until_ns - self._clock.monotonic_ns()) / NS_PER_S)
         except (RuntimeError, ValueError):
             return False
-        if sent.mid in self._refused:  # paho calls a refused message published
-            self._refused.discard(sent.mid)
+        if sent.mid in client.refused:  # paho calls a refused message published
+            client.refused.discard(sent.mid)
             return False
         return sent.is_published()
 
@@ -220,6 +222,16 @@ class Session:
         client = self._client
         if client is not None and isinstance(ticket, Ticket) and ticket.connection == self._number:
             client.ack(ticket.number, ticket.qos)
+
+    def redeliver(self) -> None:
+        """Connect anew if this connection left messages out.
+
+        They keep their places in the broker's window, and MQTT 5 forbids it to send them again in this connection:
+        after as many as the window holds nothing would come any more.
+        """
+        if self._left_out and self._left_out == self._number:
+            self._left_out = 0
+            self._ended.set()
 
     def _run(self) -> None:
         delay = 0.0
@@ -272,11 +284,12 @@ class Session:
             end_loop(client)
         return watch.accepted
 
-    def _new_client(self, watch: "_Watch") -> mqtt.Client:
+    def _new_client(self, watch: "_Watch") -> IngestClient:
         settings, version = self._settings, self._protocols[0]
         websockets = settings.address.transport is BrokerTransport.WEBSOCKETS
-        client = mqtt.Client(
-            CallbackAPIVersion.VERSION2,
+        client = IngestClient(
+            lambda why: self._loop_ended(watch, why),
+            callback_api_version=CallbackAPIVersion.VERSION2,
             client_id=settings.client_id,
             clean_session=None if version == 5 else True,
             protocol=MQTTProtocolVersion(version),
@@ -292,11 +305,11 @@ class Session:
         client.on_connect = lambda _c, _u, _f, reason, _p: self._connected(client, watch, reason)
         client.on_disconnect = lambda _c, _u, _f, reason, _p: self._lost(watch, reason)
         client.on_subscribe = lambda _c, _u, _m, reasons, _p: self._subscribed(client, watch, reasons)
-        client.on_publish = lambda _c, _u, mid, reason, _p: self._published(mid, reason)
+        client.on_publish = lambda _c, _u, mid, reason, _p: self._published(client, mid, reason)
         client.on_message = lambda _c, _u, message: self._arrived(watch.connection, message)
         return client
 
-    def _connected(self, client: mqtt.Client, watch: "_Watch", reason: Any) -> None:
+    def _connected(self, client: IngestClient, watch: "_Watch", reason: Any) -> None:
         watch.code = int(reason.value)
         if reason.is_failure:
             self.counts.last_reason = str(reason)
@@ -307,7 +320,7 @@ class Session:
         else:
             client.subscribe([(UP, 1), (PRESENCE, 1)])
 
-    def _subscribed(self, client: mqtt.Client, watch: "_Watch", reasons: Any) -> None:
+    def _subscribed(self, client: IngestClient, watch: "_Watch", reasons: Any) -> None:
         if any(reason.is_failure for reason in reasons):
             self.counts.last_reason = "the broker refuses the subscription"
             watch.answered.set()
@@ -320,7 +333,8 @@ class Session:
         self._came_up()
 
     def _lost(self, watch: "_Watch", reason: Any) -> None:
-        if watch.connection == self._number:
+        if watch.connection == self._number and not watch.is_over:
+            watch.is_over = True
             if watch.accepted:
                 self.counts.losses += 1
                 self.counts.last_reason = str(reason)
@@ -328,11 +342,17 @@ class Session:
             self._up.clear()
             self._ended.set()
 
-    def _published(self, mid: int, reason: Any) -> None:
+    def _loop_ended(self, watch: "_Watch", why: str | None) -> None:
+        """The thread of paho has ended; after an error in it paho itself says nothing, and nothing would come."""
+        if why is not None:
+            structlog.get_logger().error("the session with the broker failed", error=why)
+        self._lost(watch, why or "the connection ended")
+
+    def _published(self, client: IngestClient, mid: int, reason: Any) -> None:
         if reason is not None and reason.is_failure:
             self.counts.refused_publishes += 1
-            if len(self._refused) < 1000:
-                self._refused.add(mid)
+            if len(client.refused) < 1000:
+                client.refused.add(mid)
 
     def _arrived(self, connection: int, message: mqtt.MQTTMessage) -> None:
         try:
@@ -340,9 +360,10 @@ class Session:
         except UnicodeDecodeError:
             topic = ""
         ticket = Ticket(connection, message.mid, message.qos)
-        self._deliver(
-            Arrival(topic, bytes(message.payload), self._clock.monotonic_ns(), ticket, message.retain)
-        )
+        arrived_ns = self._clock.monotonic_ns()
+        is_taken = self._deliver(Arrival(topic, bytes(message.payload), arrived_ns, ticket, message.retain))
+        if message.qos and not is_taken:
+            self._left_out = connection
 
     def _note_refusal(self, watch: "_Watch") -> None:
         """A broker without MQTT 5 says so, or hangs up in silence: the next attempt speaks the other version."""
@@ -370,5 +391,5 @@ class _Watch:
     def __init__(self, connection: int) -> None:
         self.connection = connection
         self.answered = threading.Event()
-        self.accepted = False
+        self.accepted = self.is_over = False
         self.code: int | None = None

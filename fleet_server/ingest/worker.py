@@ -45,6 +45,10 @@ class Outlet(Protocol):
         """A message is done."""
         ...
 
+    def redeliver(self) -> None:
+        """There is room again for what was left out."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
@@ -221,7 +225,10 @@ class Worker:
 
     def _resume(self) -> None:
         """Let those go on who were told to stop, once there is room; a few at a time."""
-        if self._stopped and not self._failures and self._intake.fill < _RESUME_FILL:
+        has_room = not self._failures and self._intake.fill < _RESUME_FILL
+        if has_room and not self._stopping.is_set():  # a queue that was closed leaves everything out
+            self._outlet.redeliver()
+        if self._stopped and has_room:
             granted = self._credit(self._clock.monotonic_ns())
             for key in list(self._stopped)[:_MAX_MESSAGES]:
                 self._nudge(key, granted)

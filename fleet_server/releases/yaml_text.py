@@ -1,10 +1,6 @@
-"""YAML from people, read so that whatever stands in it ends in one sentence."""
+"""YAML from people, read as devices read it, so that whatever stands in it ends in one sentence."""
 
-import yaml
-
-# what its constructors let out beside YAMLError: `2026-99-99`, `!!bool maybe`, `!!timestamp soon`, `!!int ""`,
-# integers of thousands of digits, lists in lists in lists
-_NOT_READ = (ValueError, LookupError, AttributeError, ArithmeticError, TypeError, RecursionError)
+from edge_runtime.document import Problem, Unreadable, read_document
 
 
 class NoYaml(ValueError):
@@ -15,13 +11,19 @@ def read_yaml(data: bytes) -> object:
     """The plain data in a text.
 
     Raises:
-        NoYaml: it is no UTF-8, no YAML, or a value in it is none (a date in no calendar, a number too long).
+        NoYaml: it is no UTF-8, no YAML, or nothing that a device would take: a key that is given twice, a tag.
     """
     try:
-        return yaml.safe_load(data.decode())
+        found = read_document(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise NoYaml("it is no UTF-8 text") from None
-    except yaml.YAMLError:
-        raise NoYaml("it is no YAML") from None
-    except _NOT_READ as error:
-        raise NoYaml(f"a value in it is not what it looks like ({str(error)[:80]}): quote it") from None
+    except Unreadable as error:
+        raise NoYaml(_said(error.problem)) from None
+    if found.problems:
+        raise NoYaml(_said(found.problems[0]))
+    return found.data
+
+
+def _said(problem: Problem) -> str:
+    place = None if problem.line is None else f"line {problem.line}"
+    return ": ".join(part for part in (place, problem.path, problem.text) if part)

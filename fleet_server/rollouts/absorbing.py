@@ -93,12 +93,14 @@ class DeviceBooks:
     Attributes:
         assignments: by number.
         members: by the rollout's number.
+        whole: slots whose assignments are here from the newest one on that was called healthy.
     """
 
     known: KnownDevice
     slots: dict[str, KnownSlot] = field(default_factory=dict)
     assignments: dict[int, KnownAssignment] = field(default_factory=dict)
     members: dict[int, KnownMember] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
 
 
 def absorb(books: DeviceBooks, report: StateReport, facts: str) -> None:
@@ -150,8 +152,8 @@ def _hear(books: DeviceBooks, report: StateReport, facts: str) -> None:
 def _about_assignment(books: DeviceBooks, report: StateReport) -> None:
     assignment = books.assignments.get(report.seq)
     if assignment is None:
-        # a number that is still to come is not taken by a report of it
-        if report.terminal and report.seq <= books.known.seq:
+        # of another director, or of a database that is older: the device tells it until it is heard
+        if report.terminal:
             books.assignments[report.seq] = _unknown(report)
         return
     if report.terminal and assignment.terminal_no is not None:
@@ -212,19 +214,37 @@ def _move(member: KnownMember, state: MemberState, code: str | None) -> None:
 def _compare(books: DeviceBooks, report: StateReport) -> None:
     """What was called healthy has to run: a device that says later that another release runs has gone back.
 
-    It says why where it knows it: a release that took perception down again and again is no rollback by a person.
+    A later assignment that is still under way does not change that. It says why where it knows it: a release that
+    took perception down again and again is no rollback by a person.
     """
-    assignment = books.assignments.get(books.slots[report.slot].seq)
-    if assignment is None or assignment.action not in _RUNS or assignment.state is not MemberState.HEALTHY:
+    well = _newest_well(books, report.slot)
+    if well is None or report.running.sha256 == well.sha256:
         return
-    if report.running.sha256 == assignment.sha256:
-        return
-    code = (report.code or UpdateCode.ROLLED_BACK).value
-    assignment.state, assignment.code, assignment.said = MemberState.REVERTED, code, report.text
-    assignment.changed = assignment.moved = True
-    member = None if assignment.rollout is None else books.members.get(assignment.rollout)
-    if member is not None and member.seq == assignment.seq and member.state is MemberState.HEALTHY:
+    later = [one for one in books.assignments.values() if one.slot == report.slot and one.seq > well.seq]
+    if any(one.action in _RUNS and one.sha256 == report.running.sha256 for one in later):
+        return  # that one is in use, on trial
+    about_slot = report.seq == 0  # else its code and text are about an assignment
+    code = (report.code if about_slot and report.code is not None else UpdateCode.ROLLED_BACK).value
+    well.state, well.code, well.said = MemberState.REVERTED, code, report.text if about_slot else ""
+    well.changed = well.moved = True
+    member = None if well.rollout is None else books.members.get(well.rollout)
+    if member is not None and member.seq == well.seq and member.state is MemberState.HEALTHY:
         _move(member, MemberState.REVERTED, code)
+
+
+def _newest_well(books: DeviceBooks, slot: str) -> KnownAssignment | None:
+    """What a slot should run: its newest assignment that was called healthy; None where that is not known here."""
+    newest = books.assignments.get(books.slots[slot].seq)
+    if newest is not None and _is_well(newest):
+        return newest
+    if slot not in books.whole:
+        return None
+    found = (one for one in books.assignments.values() if one.slot == slot and _is_well(one))
+    return max(found, key=lambda one: one.seq, default=None)
+
+
+def _is_well(assignment: KnownAssignment) -> bool:
+    return assignment.action in _RUNS and assignment.state is MemberState.HEALTHY
 
 
 def _unknown(report: StateReport) -> KnownAssignment:

@@ -151,8 +151,12 @@ def _way_back(rollout: Loaded, before: str | None, find: FindRelease) -> tuple[s
 
 
 def _next(row: Any) -> int:
-    """The number of what a device is asked now. None is given twice, whatever the device spoke of before."""
-    return max(int(row.top), int(row.highest or 0)) + 1
+    """The number of what a device is asked now: the first free one above those that were given.
+
+    A device may have spoken of numbers that this server never gave, far above its own, and their ends are rows.
+    They use up nothing but themselves.
+    """
+    return int(row.top) + 1 if row.taken is None else int(row.taken) + 1
 
 
 def _hold(row: Any) -> Ask:
@@ -184,7 +188,13 @@ def _write(connection: Connection, rollout: Loaded, asks: Sequence[Ask], now_ms:
     run_many(connection, _SLOT, [(ask.seq, ask.device, rollout.slot) for ask in asks])
 
 
-_HIGHEST = "(SELECT max(n.seq) FROM assignments n WHERE n.device = m.device) AS highest"
+_TAKEN_ABOVE = (
+    "(SELECT min(n.seq) FROM assignments n WHERE n.device = m.device AND n.seq > u.seq "
+    "AND EXISTS (SELECT 1 FROM assignments f WHERE f.device = m.device AND f.seq = u.seq + 1) "
+    "AND NOT EXISTS (SELECT 1 FROM assignments x WHERE x.device = m.device AND x.seq = n.seq + 1)) AS taken"
+)
+"""The last of the numbers that follow on the newest one without a gap; none where the next one is free."""
+
 _VALUES_BEFORE = (
     "(SELECT b.device_values FROM assignments b WHERE b.device = m.device AND b.slot = m.slot "
     "AND b.sha256 = m.before_sha256 AND b.state = 'healthy' ORDER BY b.seq DESC LIMIT 1) AS values_before"
@@ -194,7 +204,7 @@ _FREE = (
     "AND o.live AND o.rollout <> m.rollout)"
 )
 _CANDIDATES = (
-    f"SELECT m.device, m.stage, m.round, m.device_values, u.seq AS top, {_HIGHEST}, s.sha256, s.counter "  # noqa: S608
+    f"SELECT m.device, m.stage, m.round, m.device_values, u.seq AS top, {_TAKEN_ABOVE}, s.sha256, s.counter "  # noqa: S608
     "FROM rollout_members m "
     "JOIN presence p ON p.device = m.device AND p.state = 'online' "
     "JOIN device_updates u ON u.device = m.device "
@@ -204,7 +214,7 @@ _CANDIDATES = (
     "ORDER BY m.stage, m.since_ms LIMIT ?"
 )
 _OFFERED = (
-    f"SELECT m.device, m.stage, m.round, m.seq, u.seq AS top, {_HIGHEST}, s.seq AS slot_seq, a.issued_ms "  # noqa: S608
+    f"SELECT m.device, m.stage, m.round, m.seq, u.seq AS top, {_TAKEN_ABOVE}, s.seq AS slot_seq, a.issued_ms "  # noqa: S608
     "FROM rollout_members m "
     "JOIN device_updates u ON u.device = m.device "
     "JOIN device_slots s ON s.device = m.device AND s.slot = m.slot "
@@ -212,7 +222,7 @@ _OFFERED = (
     f"WHERE m.rollout = ? AND m.action = 'install' AND m.state IN ({_WORKING})"
 )
 _TAKEN = (
-    f"SELECT m.device, m.stage, m.round, m.seq, m.before_sha256, u.seq AS top, {_HIGHEST}, "  # noqa: S608
+    f"SELECT m.device, m.stage, m.round, m.seq, m.before_sha256, u.seq AS top, {_TAKEN_ABOVE}, "  # noqa: S608
     f"s.seq AS slot_seq, {_VALUES_BEFORE}, "
     "s.sha256 AS runs, EXISTS (SELECT 1 FROM assignments h WHERE h.rollout = m.rollout "
     "AND h.device = m.device AND h.action = 'hold' AND h.round = m.round) AS held "

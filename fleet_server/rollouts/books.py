@@ -17,6 +17,9 @@ from fleet_server.rollouts.absorbing import (
 from fleet_server.rollouts.states import MemberState
 from fleet_server.storage.writing import chunks, run, run_many
 
+MOST_UNKNOWN = 64
+"""Ends of assignments that this server did not make, of one device: more a device cannot be told of at once."""
+
 _PAIRS = 400
 """Pairs in one list of VALUES: SQLite takes 500 terms of a compound at most."""
 
@@ -36,6 +39,7 @@ def load(connection: Connection, reports: Sequence[tuple[str, StateReport]]) -> 
     wanted = {(device, report.seq) for device, report in reports if report.seq > 0}
     wanted |= {(d, books[d].slots[s].seq) for d, s in slots if s in books[d].slots and books[d].slots[s].seq}
     _load_assignments(connection, books, sorted(wanted))
+    _look_back(connection, books, reports)
     for some in chunks(devices):  # those of other slots too: a nonce is for all of them
         for row in run(connection, _LIVE.format(", ".join("?" * len(some))), *some):
             _add(books, row)
@@ -60,7 +64,9 @@ def write(connection: Connection, books: dict[str, DeviceBooks], now_ms: int) ->
     assignments = [
         (device, a) for device, book in books.items() for a in book.assignments.values() if a.changed
     ]
-    many(_NEW_ASSIGNMENT, [_new_values(device, a, now_ms) for device, a in assignments if a.fresh])
+    fresh = [(device, a) for device, a in assignments if a.fresh]
+    many(_NEW_ASSIGNMENT, [_new_values(device, a, now_ms) for device, a in fresh])
+    many(_FORGET_UNKNOWN, [(device, device, MOST_UNKNOWN) for device in sorted({d for d, _ in fresh})])
     many(
         _KEEP_ASSIGNMENT, [_assignment_values(device, a, now_ms) for device, a in assignments if not a.fresh]
     )
@@ -77,6 +83,27 @@ def _load_assignments(
         values = [value for pair in pairs for value in pair]
         for row in run(connection, _assignments_sql(len(pairs)), *values):
             _add(books, row)
+
+
+def _look_back(
+    connection: Connection, books: dict[str, DeviceBooks], reports: Sequence[tuple[str, StateReport]]
+) -> None:
+    """Of slots that say that something else runs than before: all since the assignment that was well last."""
+    changed = sorted(
+        {
+            (device, report.slot)
+            for device, report in reports
+            if (slot := books[device].slots.get(report.slot)) is not None
+            and slot.running.sha256 != report.running.sha256
+        }
+    )
+    for start in range(0, len(changed), _PAIRS):
+        pairs = changed[start : start + _PAIRS]
+        values = [value for pair in pairs for value in pair]
+        for row in run(connection, _since_well_sql(len(pairs)), *values):
+            _add(books, row)
+    for device, name in changed:
+        books[device].whole.add(name)
 
 
 def _add(books: dict[str, DeviceBooks], row: Any) -> None:
@@ -166,6 +193,17 @@ def _assignments_sql(pairs: int) -> str:
 
 
 @functools.lru_cache(maxsize=512)
+def _since_well_sql(pairs: int) -> str:
+    values = ", ".join(["(?, ?)"] * pairs)
+    return (
+        f"WITH wanted (device, slot) AS (VALUES {values}) "  # noqa: S608 - marks alone
+        f"SELECT {_COLUMNS} FROM wanted w JOIN assignments a ON a.device = w.device AND a.slot = w.slot "
+        "WHERE a.seq >= (SELECT max(h.seq) FROM assignments h WHERE h.device = w.device AND h.slot = w.slot "
+        "AND h.state = 'healthy' AND h.action IN ('install', 'rollback'))"
+    )
+
+
+@functools.lru_cache(maxsize=512)
 def _members_sql(pairs: int) -> str:
     values = ", ".join(["(?, CAST(? AS BIGINT))"] * pairs)
     return (
@@ -204,6 +242,10 @@ _NEW_ASSIGNMENT = (
     "INSERT INTO assignments (device, seq, slot, action, state, code, said, left_as, report_no, terminal_no, "
     "decided_ms, changed_ms, settled_ms, due_ms, live, round) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, FALSE, 0)"
+)
+_FORGET_UNKNOWN = (
+    "DELETE FROM assignments WHERE device = ? AND action = 'unknown' AND seq NOT IN (SELECT seq FROM assignments "
+    "WHERE device = ? AND action = 'unknown' ORDER BY settled_ms DESC, seq DESC LIMIT ?)"
 )
 _KEEP_ASSIGNMENT = (
     "UPDATE assignments SET live = ?, state = ?, code = ?, said = ?, left_as = ?, report_no = ?, "

@@ -41,7 +41,7 @@ from fleet_server.rollouts.turns import ENGINE, change_stage, turn, withdraw_liv
 from fleet_server.storage import Store
 from fleet_server.storage.writing import ROLLOUT_LOCK, run, take_turn
 
-AT_ONCE = 2000
+AT_ONCE = 1000
 """Devices that one transaction asks: it takes a few hundred milliseconds, and others wait for it."""
 
 _log = logging.getLogger("fleet_server.rollouts")

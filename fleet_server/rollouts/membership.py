@@ -17,10 +17,16 @@ from fleet_server.rollouts.states import Exclusion
 
 
 class Runs(NamedTuple):
-    """The release that a slot runs; `sha256` is None for what no release brought."""
+    """The release that a slot runs.
+
+    Attributes:
+        sha256: None for what no release brought.
+        name: of its line; None where this server knows no such release.
+    """
 
     sha256: str | None = None
     counter: int = 0
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,8 @@ def _excluded(terms: ReleaseTerms, sha256: str, candidate: Candidate) -> Exclusi
         return Exclusion.NO_SUCH_SLOT
     if candidate.running.sha256 == sha256:
         return Exclusion.ALREADY_RUNNING
-    if candidate.running.counter > terms.counter:
+    # counters of another line say nothing about this one
+    if candidate.running.name in (None, terms.name) and candidate.running.counter > terms.counter:
         return Exclusion.NEWER_RUNS
     return None
 

@@ -38,12 +38,13 @@ def newcomers(connection: Connection, rollout: int, slot: str, sha256: str) -> l
 def _read(connection: Connection, query: str, *values: object) -> Iterator[Candidate]:
     facts = {row.digest: row.body for row in run(connection, _FACTS)}
     known = {digest: _facts(body) for digest, body in facts.items()}
+    names = {row.sha256: row.name for row in run(connection, _NAMES)}  # a bundle says its name: there is one
     for row in run(connection, query, *values):
-        yield _candidate(row, known)
+        yield _candidate(row, known, names)
 
 
-def _candidate(row: Any, known: dict[str, DeviceFacts]) -> Candidate:
-    running = None if row.slot is None else Runs(row.sha256, row.counter)
+def _candidate(row: Any, known: dict[str, DeviceFacts], names: dict[str, str]) -> Candidate:
+    running = None if row.slot is None else Runs(row.sha256, row.counter, names.get(row.sha256))
     facts = None if row.facts is None else known.get(row.facts)
     return Candidate(row.id, row.state, _labels(row.labels), facts, running, bool(row.busy))
 
@@ -59,6 +60,7 @@ def _labels(text: str | None) -> MappingProxyType[str, str]:
 
 
 _FACTS = "SELECT digest, body FROM device_facts WHERE digest IN (SELECT facts FROM device_updates)"
+_NAMES = "SELECT DISTINCT sha256, name FROM releases"
 _ALL = (
     "SELECT d.id, d.state, CAST(d.labels AS TEXT) AS labels, u.facts, s.slot, s.sha256, s.counter, "
     "m.device IS NOT NULL AS busy FROM devices d "

@@ -223,5 +223,5 @@ _CODES = (
 )
 _HISTORY = (
     "SELECT seq, slot, action, rollout, stage, target, sha256, state, code, said, left_as, decided_ms, "
-    "issued_ms, changed_ms, live FROM assignments WHERE device = ? ORDER BY seq DESC LIMIT ?"
+    "issued_ms, changed_ms, live FROM assignments WHERE device = ? ORDER BY decided_ms DESC, seq DESC LIMIT ?"
 )

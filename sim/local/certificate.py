@@ -1,14 +1,17 @@
 """A device's certificate that ran out while the device was away: the same one, with an end that has passed."""
 
+from dataclasses import dataclass, replace
+
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from sqlalchemy import func, select, update
 
-from edge_runtime.clock import Clock
+from edge_runtime.clock import NS_PER_S, Clock, WallLabel
 from edge_runtime.identity.files import AUTHORITY, CERTIFICATE, KEY, load_record, read_text, save
 from edge_runtime.state import StateDirectory
 from fleet_server.authority import CertificateAuthority
+from fleet_server.devices.issuing import EnrolmentRules
 from fleet_server.paths import ServerPaths
 from fleet_server.storage import open_store
 from fleet_server.storage.device_tables import CertificateRow
@@ -16,15 +19,17 @@ from sim.process import RoadError
 from sim.road import Server
 
 _SINCE_S = 3600
+_GRACE_S = EnrolmentRules().grace_s + 86_400
 
 
-def expire(server: Server, state: StateDirectory, clock: Clock) -> None:
-    """Let the certificate have ended an hour ago, at the device and in the server's table.
+def expire(server: Server, state: StateDirectory, clock: Clock, *, forgotten: bool = False) -> None:
+    """Let the certificate have ended, at the device and in the server's table.
 
     Args:
         server: of the fleet; its authority signs the same name, key and serial again.
         state: of the device, which does not run.
         clock: for the dates.
+        forgotten: longer ago than the server's grace, and not an hour ago.
 
     Raises:
         RoadError: the device is not enrolled.
@@ -37,7 +42,8 @@ def expire(server: Server, state: StateDirectory, clock: Clock) -> None:
     assert isinstance(key, ec.EllipticCurvePublicKey)
     serial = str(found.subject.get_attributes_for_oid(NameOID.ORGANIZATIONAL_UNIT_NAME)[0].value)
     paths = ServerPaths(server.data)
-    authority = CertificateAuthority.load(paths.ca_key, paths.ca_certificate, clock)
+    signing = _Earlier(clock, _GRACE_S if forgotten else 0)
+    authority = CertificateAuthority.load(paths.ca_key, paths.ca_certificate, signing)
     issued = authority.sign_client(record.device, key, serial=serial, lifetime_s=-_SINCE_S)
     files = {name: read_text(state, name).encode() for name in (KEY, AUTHORITY)}
     save(
@@ -55,6 +61,24 @@ def expire(server: Server, state: StateDirectory, clock: Clock) -> None:
             )
     finally:
         store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """A clock that shows what it was some seconds ago."""
+
+    clock: Clock
+    seconds: int
+
+    def monotonic_ns(self) -> int:
+        return self.clock.monotonic_ns()
+
+    def boottime_ns(self) -> int:
+        return self.clock.boottime_ns()
+
+    def wall(self) -> WallLabel:
+        now = self.clock.wall()
+        return replace(now, unix_ns=now.unix_ns - self.seconds * NS_PER_S)
 
 
 def certificates(server: Server) -> int:

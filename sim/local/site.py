@@ -1,34 +1,43 @@
 """A server, a device that runs under its guard, a camera and a network between the two; all real processes."""
 
 import contextlib
-import os
-import signal
-import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import yaml
 from sqlalchemy import select
 
 from edge_runtime.clock import NS_PER_S, SystemClock
-from edge_runtime.faults import orders_file, read_orders
-from edge_runtime.node.workers import ask_guard
-from edge_runtime.outbox import OutboxClient, OutboxStatus, OutboxUnavailable, Submission
-from edge_runtime.state import StateDirectory
+from edge_runtime.updates.store.places import Places
 from fleet_server.storage import open_store
 from fleet_server.storage.event_tables import EventRow
+from sim.cable import Cable
+from sim.local.around import Around
+from sim.local.cart import Cart, Ends
+from sim.local.device import Device
+from sim.local.device_file import DEVICE, MODEL, SLOT, Surroundings, has_profile, write_device
+from sim.local.neighbour import Neighbour
+from sim.local.stepped_clock import SteppedClock
+from sim.namespace import Namespace, NamespaceNetwork
 from sim.network import Network
-from sim.process import RoadError, bound
-from sim.road import Server, ask, command
+from sim.process import RoadError
+from sim.road import Server, ask
+from sim.robot import Robot
 from sim.scenario.policy import SITE_POLICY
-from sim.scenario.records import DeviceSpec, World
+from sim.scenario.records import DeviceSpec, Protection, World
 from sim.scene.camera import VirtualCamera
 
-MODEL = Path(__file__).parents[2] / "models" / "centerface"
-DEVICE = "sim-1"
+if TYPE_CHECKING:
+    from sim.local.releases import Releases
+
+WISH_M_S, BRAKE_M_S2, ACT_S = 0.1, 0.5, 0.1
+TABLES = ("crawl", "full")
+"""The cart of `device_file`, and its tables of limits in the lease's order."""
+
+SERVER_TRIES = 3
 BROKER_S = 60.0
 """A broker that was killed is there again within this time, also on a busy machine."""
 
@@ -36,25 +45,52 @@ BROKER_S = 60.0
 class Site:
     """Everything, from nothing; `opened` makes and ends it.
 
+    Args:
+        folder: for everything that it leaves; made.
+        spec: of the device.
+        world: before its camera.
+        without: protections that are taken away.
+        needs: units of faults that need something more around the device: `clock` and `device` a clock of its own,
+            `disk` a small one; `namespace` a network of its own.
+
     Attributes:
+        spec, without: as given.
+        device: its processes.
         server: fleet serve, with the broker that it starts.
         network: between the device and the broker.
         camera: before which the world is drawn.
-        state: of the device.
         policy: the device's policy file.
+        around: heat, battery, and what adapters report.
+        cart: that drives; None for a camera on a wall.
+        clock: of the device; None where it is the machine's.
+        releases: that the fleet may assign; None where the device takes none.
+        neighbour: that takes its processor.
     """
 
-    def __init__(self, folder: Path, spec: DeviceSpec, world: World) -> None:
-        self._folder, self._spec, self._world = folder, spec, world
+    def __init__(
+        self,
+        folder: Path,
+        spec: DeviceSpec,
+        world: World,
+        *,
+        without: Collection[Protection] = (),
+        needs: Collection[str] = (),
+    ) -> None:
+        folder = folder.absolute()
+        self._folder, self.spec, self._world = folder, spec, world
+        self.without, self._needs = frozenset(without), frozenset(needs)
         folder.mkdir(parents=True, exist_ok=True)
         self.server = Server(folder)
-        self.state = StateDirectory(folder / "state")
+        self.device = Device(folder)
         self.policy = folder / "policy.yaml"
         self.network: Network
         self.camera: VirtualCamera
-        self._config = folder / "device.yaml"
+        self.around: Around
+        self.cart: Cart | None = None
+        self.clock: SteppedClock | None = None
+        self.releases: Releases | None = None
+        self.neighbour = Neighbour(lambda: self.device.pid_of("perception"))
         self._clock = SystemClock()
-        self._process: subprocess.Popen[bytes] | None = None
 
     def build(self, stack: contextlib.ExitStack) -> None:
         """Start everything but the device.
@@ -64,116 +100,100 @@ class Site:
         """
         if not (MODEL / "centerface.onnx").exists():
             raise RoadError(f"{MODEL}: its weights are not there; `make assets` fetches them")
-        self.camera = VirtualCamera(self._world, self._spec.camera_fps)
+        if "namespace" in self._needs:
+            self.device.namespace = stack.enter_context(Namespace())
+            self.server.hosts = [self.device.namespace.here]
+        with self.device.beside():
+            self.camera = VirtualCamera(self._world, self.spec.local_fps)
         stack.callback(self.camera.close)
         stack.callback(self.server.stop)
-        self.server.start()
+        self._serve()
+        if self.spec.updates:
+            from sim.local.releases import Releases  # noqa: PLC0415 - it loads what makes models
+
+            self.releases = Releases(self.server, MODEL, self._folder / "releases", SLOT, self._clock)
+            stack.callback(self.releases.close)
         token = self.server.invite(DEVICE)
         ask(
             *("edge-runtime", "enrol", "--server", self.server.url),
-            *("--token", token, "--state", str(self.state.path)),
+            *("--token", token, "--state", str(self.device.state.path)),
         )
-        self.network = Network(self.server.broker)
-        stack.callback(self.network.close)
+        self._connect(stack)
         self.give_policy()
-        self._config.write_text(yaml.safe_dump(self._configuration()), encoding="utf-8")
-        stack.callback(self.end)
+        self._surround(stack)
+        stack.callback(self.device.end)
 
-    def _configuration(self) -> dict[str, Any]:
-        source = {
-            "kind": "http",
-            "url": self.camera.url,
-            "max_age": 3.0,
-            "stall_after": 2.0,
-            "frozen_after": 3.0,
-            "backoff_first": 0.2,
-            "backoff_max": 1.0,
-            "open_timeout": 3.0,
-        }
-        camera = {
-            "source": source,
-            "model": "m",
-            "data_class": "public",
-            "rules": [{"kind": "absence", "name": "empty", "seconds": 2}],
-        }
-        return {
-            "device": {"name": DEVICE, "purpose": "bench"},
-            "faults": {"enabled": True},
-            "models": {"m": {"package": str(MODEL), "threads": 1}},
-            "cameras": {"front": camera},
-            "guard": {"monitor": {"temperature": "none"}, "real_time": False},
-            "delivery": {
-                "state": str(self.state.path),
-                "policy": str(self.policy),
-                "uplink": {
-                    "broker": {"host": "localhost", "port": self.network.port},
-                    "reconnect_cap": 1,
-                    "health_period": 5,
-                },
-            },
-        }
+    def _serve(self) -> None:
+        """Start the server; its processes have half a minute each, which a busy machine may not give them at once.
 
-    def start(self) -> None:
-        """Start the device."""
-        with (self._folder / "device.log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own commands
-                bound(command("edge-runtime", "run", str(self._config))),
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        Raises:
+            RoadError: it did not start.
+        """
+        for _ in range(SERVER_TRIES - 1):
+            with contextlib.suppress(RoadError):
+                return self.server.start()
+        return self.server.start()
 
-    def end(self) -> None:
-        """End the device, and whatever of it is left."""
-        process, self._process = self._process, None
-        if process is None:
+    def _connect(self, stack: contextlib.ExitStack) -> None:
+        """Make the network.
+
+        From a namespace both the broker and the server are reached over its link; the latter under the name that
+        enrolment told, which is loopback. Without one only the broker is behind the network.
+        """
+        namespace = self.device.namespace
+        if namespace is None:
+            self.network = stack.enter_context(Network(self.server.broker))
             return
-        left = [row["pid"] for row in (self.status() or {}).get("workers", ()) if row["pid"]]
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        for pid in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                psutil.Process(pid).kill()
+        self.network = stack.enter_context(NamespaceNetwork(self.server.broker, namespace))
+        port = int(self.server.url.rpartition(":")[2])
+        stack.enter_context(NamespaceNetwork(("127.0.0.1", port), namespace, port))
+        with namespace.inside():
+            stack.enter_context(Cable((namespace.here, port), ("127.0.0.1", port)))
 
-    def status(self) -> dict[str, Any] | None:
-        """Of the guard; None where it does not answer."""
-        return ask_guard(self.state)
+    def _surround(self, stack: contextlib.ExitStack) -> None:
+        """What the device has around it, and its configuration."""
+        spec, state, drive = self.spec, self.device.state, self._folder / "drive.sock"
+        if self._needs & {"clock", "device"}:
+            self.clock = SteppedClock(self._folder / "clock")
+            self.device.variables = self.clock.variables
+        self.device.small_disk = "disk" in self._needs
+        if spec.body == "cart":
+            ends = Ends(state.motion_socket, drive, TABLES)
+            robot = Robot(BRAKE_M_S2, ACT_S)
+            self.cart = Cart(ends, robot, WISH_M_S, self._clock, gated="guard" not in self.without)
+            stack.callback(self.cart.close)
+        self.around = Around(self._folder / "machine", spec, state, self._clock, self.cart)
+        stack.callback(self.around.close)
+        stack.callback(self.neighbour.leave)
+        places = Surroundings(
+            folder=self._folder,
+            camera=self.camera.url,
+            broker=(self.network.host, self.network.port),
+            state=state,
+            policy=self.policy,
+            root=self.around.machine.root,
+            drive=drive,
+            key=self.device.new_key(),
+            clip=self.releases.clip if self.releases is not None else None,
+        )
+        write_device(places, spec, self.without)
+        self.around.start()
+        if self.cart is not None:
+            self.cart.start()
 
-    def last_words(self) -> str:
-        """The end of what the device said."""
-        log = self._folder / "device.log"
-        return log.read_text(encoding="utf-8", errors="replace")[-800:] if log.exists() else ""
+    def is_ready(self, status: Mapping[str, Any]) -> bool:
+        """Whether it works: NOMINAL, and a cart has its full speed. A body that waits for a person is served.
 
-    def kill_guard(self) -> None:
-        """SIGKILL; the others end with it.
-
-        Raises:
-            RoadError: it does not run.
+        Args:
+            status: of the guard.
         """
-        if self._process is None or self._process.poll() is not None:
-            raise RoadError(f"the guard does not run: {self.last_words()}")
-        self._process.kill()
-        self._process.wait()
-        self._process = None
-
-    def signal_worker(self, name: str, number: signal.Signals) -> None:
-        """To one of the device's processes.
-
-        Raises:
-            RoadError: it does not run, or the guard does not answer.
-        """
-        rows = (self.status() or {}).get("workers", ())
-        pid = next((row["pid"] for row in rows if row["name"] == name), None)
-        if pid is None:
-            raise RoadError(f"{name} does not run, or the guard does not answer: {self.last_words()}")
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            raise RoadError(f"{name} had just ended by itself: {self.last_words()}") from None
+        if status["state"] == "NOMINAL":
+            if self.cart is not None:
+                self.cart.is_wanted = True
+            return self.cart is None or self.cart.at_full_speed
+        if has_profile(self.spec, self.without):
+            self.device.commission(status)
+        return False
 
     def kill_broker(self) -> None:
         """SIGKILL; the server starts it again. Waits for one that is just being started.
@@ -188,52 +208,40 @@ class Site:
             pause.wait(0.05)
 
     def _kill_brokers(self) -> int:
-        killed = 0
-        for process in psutil.Process(self.server.process.pid).children(recursive=True):
+        brokers = self.server.family("nats-server")
+        for process in brokers:
             with contextlib.suppress(psutil.NoSuchProcess):
-                if any("nats-server" in word for word in process.cmdline()):
-                    process.kill()
-                    killed += 1
-        return killed
+                process.kill()
+        return len(brokers)
+
+    def step_clock(self, seconds: float) -> None:
+        """Set the device's wall clock."""
+        assert self.clock is not None, "a scenario whose clock steps has one"
+        ahead_s = self.clock.ahead_s + seconds
+        self.clock.step(ahead_s, boot_follows="boot_clock" in self.without)
+
+    def assign(self, *, bad: bool) -> None:
+        """The fleet rolls a release out to the device."""
+        assert self.releases is not None, "a scenario with a release says device.updates"
+        self.releases.assign(bad=bad)
+
+    def cut_power(self) -> None:
+        """All processes of the device end at once; the next boot is another one.
+
+        Raises:
+            RoadError: it does not run.
+        """
+        self.device.kill_guard()
+        if self.clock is not None:
+            self.clock.reboot()
+        if "journal" in self.without:
+            places = Places(self.device.state.updates)
+            for path in (places.slots, places.slots_copy):
+                path.unlink(missing_ok=True)
 
     def give_policy(self) -> None:
         """Put the policy's file there."""
         self.policy.write_text(yaml.safe_dump(SITE_POLICY), encoding="utf-8")
-
-    def order(self, unit: str, kind: str, seconds: float, amount: float | None) -> int:
-        """Inject a fault, as a person at the device does; when it began, CLOCK_MONOTONIC.
-
-        Raises:
-            RoadError: it was refused.
-        """
-        words = ["fault", "inject", str(self._config), unit, kind, "--for", str(seconds), "--by", "scenario"]
-        said = ask("edge-runtime", *words, *([] if amount is None else ["--amount", str(amount)]))
-        key = said.partition(" ")[0]
-        begins = [one.begins_ns for one in read_orders(orders_file(self.state)) if one.id == key]
-        if not begins:
-            raise RoadError(f"the order is not among those of the device: {said.strip()}")
-        return begins[0]
-
-    def put(self, submissions: list[Submission]) -> set[bytes]:
-        """Hand events to the outbox; the keys that it answered for."""
-        client = OutboxClient(self.state.outbox_socket, self._clock, 2.0)
-        try:
-            results = client.put(submissions)
-        except OutboxUnavailable:
-            return set()
-        finally:
-            client.close()
-        return {one.key for one, result in zip(submissions, results, strict=True) if result.accepted}
-
-    def outbox(self) -> OutboxStatus | None:
-        """How it stands; None while it is away."""
-        client = OutboxClient(self.state.outbox_socket, self._clock, 2.0)
-        try:
-            return client.status()
-        except OutboxUnavailable:
-            return None
-        finally:
-            client.close()
 
     def stored(self) -> list[tuple[bytes, str]]:
         """Keys and kinds of the server's rows, as often as they are there."""
@@ -251,14 +259,21 @@ class Site:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, spec: DeviceSpec, world: World) -> Iterator[Site]:
-    """A site that runs; nothing of it is left at the end.
+def opened(
+    folder: Path,
+    spec: DeviceSpec,
+    world: World,
+    *,
+    without: Collection[Protection] = (),
+    needs: Collection[str] = (),
+) -> Iterator[Site]:
+    """A site that runs; nothing of it is left at the end. See `Site` for what is given.
 
     Raises:
         RoadError: a part did not start.
     """
-    site = Site(folder, spec, world)
+    site = Site(folder, spec, world, without=without, needs=needs)
     with contextlib.ExitStack() as stack:
         site.build(stack)
-        site.start()
+        site.device.start()
         yield site

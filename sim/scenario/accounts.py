@@ -1,10 +1,18 @@
 """Both sides held against each other at the end of a run: the same sums in every rig."""
 
 from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from edge_runtime.protocol.delivery import Ledger
 from sim.scenario.trace import Trace
+
+_FULL = ("the disk is full", "the disk has no room")
+
+
+def tells_full_disk(sentences: Iterable[str]) -> bool:
+    """Whether an outbox says that its disk is full, or that what it gave up for that finds no room again."""
+    return any(sentence.startswith(_FULL) for sentence in sentences)
 
 
 def account(trace: Trace, load: AbstractSet[bytes], rows: Counter[bytes], ledger: Ledger) -> None:

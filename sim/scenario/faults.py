@@ -32,10 +32,11 @@ class WorldFault:
 
 WORLD: Mapping[tuple[str, str], WorldFault] = {
     ("air", "warms"): WorldFault("the air around it gets warm, as device.air says", (SIM,)),
-    ("battery", "drains"): WorldFault("the battery drains, as device.battery_lasts says", (SIM,)),
+    ("battery", "drains"): WorldFault("the battery drains, as device.battery_lasts says", (SIM, LOCAL)),
+    ("die", "hot"): WorldFault("the sensor of the die says {amount:g} C", (SIM, LOCAL), 92.0),
     ("lens", "covered"): WorldFault("the lens is covered", (SIM, LOCAL)),
-    ("pose", "silent"): WorldFault("the adapter reports no pose and no map any more", (SIM,)),
-    ("map", "silent"): WorldFault("the adapter reports the same map again and again", (SIM,)),
+    ("pose", "silent"): WorldFault("the adapter reports no pose and no map any more", (SIM, LOCAL)),
+    ("map", "silent"): WorldFault("the adapter reports the same map again and again", (SIM, LOCAL)),
     ("link", "lost"): WorldFault("nothing gets through", (SIM, LOCAL)),
     ("link", "frozen"): WorldFault("nothing gets through, and nobody is told", (SIM, LOCAL)),
     ("link", "flapping"): WorldFault("the connection breaks every {amount:g} s", (SIM, LOCAL), 5.0),
@@ -43,19 +44,29 @@ WORLD: Mapping[tuple[str, str], WorldFault] = {
     ("link", "late"): WorldFault("everything takes {amount:g} s longer", (SIM, LOCAL), 1.0),
     ("link", "portal"): WorldFault("something else answers in the server's place", (SIM, LOCAL)),
     ("broker", "restarts"): WorldFault("the broker is killed every {amount:g} s", (SIM, LOCAL), 3.0),
-    ("disk", "fills"): WorldFault("the outbox's database gets no page more from its disk", (SIM,)),
+    ("disk", "fills"): WorldFault("the outbox's disk is full", (SIM, LOCAL)),
     ("neighbour", "noisy"): WorldFault(
-        "another program takes the processor: an inference takes {amount:g} times as long", (SIM,), 30.0
+        "another program takes the processor: perception has one part in {amount:g} of it", (SIM, LOCAL), 30.0
     ),
-    ("clock", "steps"): WorldFault("the wall clock steps by {amount:g} s", (SIM,), 3600.0, lasts=False),
+    ("clock", "steps"): WorldFault("the wall clock steps by {amount:g} s", (SIM, LOCAL), 3600.0, lasts=False),
     ("worker", "hung"): WorldFault("perception hangs", (SIM, LOCAL), lasts=False),
     ("worker", "killed"): WorldFault("perception is killed", (SIM, LOCAL), lasts=False),
-    ("guard", "stopped"): WorldFault("the guard's process is stopped", (SIM,)),
+    ("guard", "stopped"): WorldFault("the guard's process is stopped", (SIM, LOCAL)),
     ("guard", "killed"): WorldFault("the guard's process is killed", (SIM, LOCAL), lasts=False),
     ("certificate", "expires"): WorldFault(
         "the device is away until an hour after the end of its certificate", (LOCAL,), lasts=False
     ),
     ("policy", "missing"): WorldFault("the policy's file is taken away", (SIM, LOCAL)),
+    ("release", "good"): WorldFault("the fleet assigns a release that is as good", (SIM, LOCAL), lasts=False),
+    ("release", "bad"): WorldFault(
+        "the fleet assigns a release whose frames hold no numbers: a share of {amount:g} of them, in rig sim",
+        (SIM, LOCAL),
+        1.0,
+        lasts=False,
+    ),
+    ("device", "reboots"): WorldFault(
+        "the power goes, and comes back after {amount:g} s", (SIM, LOCAL), 20.0, lasts=False
+    ),
 }
 
 AGAIN = (("link", "flapping"), ("broker", "restarts"))

@@ -141,7 +141,6 @@ MEASURES: Mapping[str, Measure] = {
         "after a fault, until the last command passed; never, where none passed before",
         ("after",),
         _moving,
-        SIM,
     ),
     "condition": Measure("s", "from a fault until a condition held", ("after", "condition"), _condition),
     "trips": Measure("times", "how often a condition began to hold", ("condition",), _trips),
@@ -155,7 +154,8 @@ MEASURES: Mapping[str, Measure] = {
         "events", "of whatever origin, that the server has twice", (), _count("duplicates")
     ),
     "expired": Measure("events", "of whatever origin, given up for their age", (), _count("expired")),
-    "refused": Measure("events", "that the outbox did not accept, and said so", (), _count("refused"), SIM),
+    "refused": Measure("events", "that the outbox did not accept, and said so", (), _count("refused")),
+    "disk_told": Measure("s", "the outbox said that its disk is full", (), _value("disk_told")),
     "left": Measure("events", "that left without a policy's permission", (), _count("left"), SIM),
     "held": Measure(
         "events", "held back for a person; the load of rig local does not pass the gate", (), _count("held")
@@ -174,12 +174,23 @@ MEASURES: Mapping[str, Measure] = {
     "restarts": Measure("times", "processes that were started again", (), _count("restarts")),
     "breaks": Measure("times", "open connections to the server that broke", (), _count("breaks")),
     "late_frames": Measure("share", "frames older than their deadline", (), _value("late_frames"), SIM),
-    "frames": Measure("frames", "that were looked at", (), _count("frames"), SIM),
+    "frames": Measure("frames", "that were looked at", (), _count("frames")),
+    "frame_share": Measure(
+        "share", "least share of the frames that heat left to be looked at", (), _least("share"), LOCAL
+    ),
+    "kept": Measure("times", "releases that stayed in use, by the device's reports", (), _count("kept")),
+    "taken_back": Measure(
+        "times",
+        "releases that were refused or taken back, by the device's reports",
+        (),
+        _count("taken_back"),
+    ),
+    "bad_in_use": Measure("s", "a bad release was in use", (), _value("bad_in_use"), SIM),
     "hottest": Measure("C", "of the die", (), _peak("die"), SIM),
     "throttled": Measure("s", "the hardware was below its full clock", (), _value("throttled"), SIM),
     "queue_peak": Measure("events", "waiting at most", (), _peak("queue")),
-    "charge": Measure("share", "least charge while motion was permitted", (), _least("charge_moving"), SIM),
-    "stop": Measure("m", "way of a body that moved, from a fault until it stood", (), _value("stop"), SIM),
+    "charge": Measure("share", "least charge while motion was permitted", (), _least("charge_moving")),
+    "stop": Measure("m", "way of a body that moved, from a fault until it stood", (), _value("stop")),
 }
 
 

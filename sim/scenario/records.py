@@ -28,8 +28,11 @@ Protection = Literal[
     "worker_watch",
     "service_manager",
     "server_identity",
+    "renewal",
+    "probation",
+    "journal",
 ]
-"""What rig `sim` can do without, to see that a scenario notices.
+"""What a rig can do without, to see that a scenario notices; `sim.scenario.protections` says which rig, and how.
 
     camera_watch: the conditions of cameras. content_check: pictures are looked at for being dark or frozen.
     health_watch: the conditions of the monitor. governor: the thermal governor.
@@ -39,7 +42,13 @@ Protection = Literal[
     lease: the permission to move ends by itself. guard: commands pass the motion gate.
     worker_watch: the guard watches its processes. service_manager: a guard that ended is started again.
     server_identity: the uplink speaks to its fleet's server and to nobody else.
+    renewal: a certificate that has ended is still good for a new one.
+    probation: what perception counts of a new release is judged.
+    journal: what a slot runs is on the disk before it runs.
 """
+
+Missed = dict[Protection, Annotated[tuple[Name, ...], Field(min_length=1)]]
+Reason = Annotated[str, Field(min_length=20, max_length=300)]
 
 State = Literal["INIT", "STANDBY", "NOMINAL", "DEGRADED", "STOPPED", "SAFE", "RECOVERY", "LOCKOUT"]
 
@@ -79,11 +88,13 @@ class DeviceSpec(Record):
 
     Attributes:
         body: a camera on a wall, or the example cart of deploy/bodies, which drives.
-        camera_fps: 0 for a device whose camera plays no part; rig `local` has a camera, and takes at most 2.
+        camera_fps: pictures a second in rig `sim`; 0 for a device whose camera plays no part.
+        local_fps: pictures a second in rig `local`, which always has a camera: two busy cores have to keep up.
         battery: charge that it starts with; None for mains.
         battery_lasts: seconds from full to empty.
         pose: whether its adapter reports pose and map.
         heat: a board in a box that gets hot, and that works as hard as frames need; rig `sim`.
+        updates: it takes releases of models.
         air: degrees Celsius around it at the start and after `warms` seconds.
         warms: how long the air takes.
         events_per_minute: of a steady load beside what the camera sees.
@@ -92,10 +103,12 @@ class DeviceSpec(Record):
 
     body: Literal["camera", "cart"] = "camera"
     camera_fps: Annotated[float, Field(ge=0, le=30)] = 10.0
+    local_fps: Annotated[float, Field(gt=0, le=2)] = 2.0
     battery: Share | None = None
     battery_lasts: PositiveSeconds = 7200.0
     pose: bool = False
     heat: bool = False
+    updates: bool = False
     air: tuple[Number, Number] = (25.0, 25.0)
     warms: PositiveSeconds = 1200.0
     events_per_minute: Annotated[float, Field(ge=0, le=6000)] = 0.0
@@ -160,7 +173,10 @@ class Scenario(Record):
         rigs: where it can be run.
         duration: seconds from the moment in which the device works.
         step: seconds of simulated time at once, in rig `sim`; a long scenario without a moving body takes more.
-        protections: for each of them, the measures of which an expectation has to fail in rig `sim` without it.
+        protections: by rig, and for each protection that the rig can do without, the measures of which an
+            expectation has to fail then.
+        not_on: rigs in which it is not run, and why not.
+        no_mutant_on: rigs in which nothing can be taken away that it needs, and why not.
         world, device, fault, expect: see their records.
     """
 
@@ -170,9 +186,9 @@ class Scenario(Record):
     rigs: Annotated[tuple[Rig, ...], Field(min_length=1)]
     duration: PositiveSeconds
     step: Annotated[float, Field(ge=0.005, le=60)] = 0.01
-    protections: dict[Protection, Annotated[tuple[Name, ...], Field(min_length=1)]] = Field(
-        default_factory=dict
-    )
+    protections: dict[Rig, Missed] = Field(default_factory=dict)
+    not_on: dict[Rig, Reason] = Field(default_factory=dict)
+    no_mutant_on: dict[Rig, Reason] = Field(default_factory=dict)
     world: World = World()
     device: DeviceSpec = DeviceSpec()
     fault: Annotated[tuple[Fault, ...], Field(min_length=1)]

@@ -16,11 +16,13 @@ class SimClock:
         now_ns: CLOCK_MONOTONIC, which is CLOCK_BOOTTIME: a simulated device never sleeps.
         unix_ns: the wall clock.
         boot_is_wall: CLOCK_BOOTTIME follows the wall clock, as in software that measures by it.
+        boot_id: of this boot.
     """
 
     now_ns: int = _BEGIN_NS
     unix_ns: int = _UNIX_NS
     boot_is_wall: bool = False
+    boot_id: str = "simulated"
 
     def monotonic_ns(self) -> int:
         """Nanoseconds since it began."""
@@ -32,7 +34,7 @@ class SimClock:
 
     def wall(self) -> WallLabel:
         """The wall clock; it says that it is synchronised."""
-        return WallLabel(self.unix_ns, synced=True, boot_id="simulated")
+        return WallLabel(self.unix_ns, synced=True, boot_id=self.boot_id)
 
     def advance(self, nanoseconds: int) -> None:
         """Let time pass on every clock."""

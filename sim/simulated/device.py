@@ -32,6 +32,7 @@ from sim.simulated.motion import (
     gate_settings,
     still_profile,
 )
+from sim.simulated.updates import SimUpdates
 from sim.simulated.uplink import Protections, Uplink
 from sim.thermal import STEP_S
 
@@ -58,19 +59,27 @@ class SimDevice:
         spec: of the scenario.
         view: before its camera.
         without: protections that are taken away.
+        clock: of this boot; a new one where it is not given.
 
     Attributes:
         clock: moves the device.
-        pipeline, monitor, guarding, motion, uplink: its parts; None where it has none.
+        pipeline, monitor, guarding, motion, uplink, updates: its parts; None where it has none.
         work: frames, where the box gets hot.
         load: keys of the steady load that the outbox accepted.
         restarts: of perception.
         tripped: mask of what holds.
     """
 
-    def __init__(self, folder: Path, spec: DeviceSpec, view: View, without: frozenset[Protection]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: DeviceSpec,
+        view: View,
+        without: frozenset[Protection],
+        clock: SimClock | None = None,
+    ) -> None:
         self.spec, self._without = spec, without
-        self.clock = SimClock(boot_is_wall="boot_clock" in without)
+        self.clock = clock or SimClock(boot_is_wall="boot_clock" in without)
         self.state = StateDirectory(folder / "state").ensure()
         self.injector = Injector(orders_file(self.state), self.clock, lambda *_: None, _refuse)
         moves = spec.body == "cart"
@@ -94,6 +103,8 @@ class SimDevice:
             self.clock,
             Protections(**{one.name: one.name not in without for one in fields(Protections)}),
         )
+        updates = self.state.updates
+        self.updates = SimUpdates(updates, self.clock, without) if spec.updates else None
         self._begun_ns = self.clock.now_ns
         self.load: set[bytes] = set()
         self._hung = self._dead = False
@@ -145,6 +156,8 @@ class SimDevice:
         if self.motion is not None:
             self.motion.step(seconds)
         self._send(seen, seconds)
+        if self.updates is not None:
+            self.updates.step()
         return seen
 
     def ready(self) -> bool:
@@ -160,6 +173,18 @@ class SimDevice:
     def kill_worker(self) -> None:
         """Perception's process is killed."""
         self._dead = True
+
+    def reboot(self, away_s: float) -> None:
+        """The power goes, and comes back: nothing but the disk is left."""
+        self.guarding.kill(away_s)
+        self.uplink.cut()
+        if self.updates is not None:
+            self.updates.power_off()
+
+    def boot(self) -> None:
+        """The power is back."""
+        if self.updates is not None:
+            self.updates.boot()
 
     def kill_guard(self) -> None:
         """The guard's process is killed, and with it the others, but for the motion gate."""

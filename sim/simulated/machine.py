@@ -26,12 +26,16 @@ class VirtualMachine:
 
     Attributes:
         heat: the box; `sim.thermal` says how it was fitted.
+        held_c: what the sensor of the die shows, whatever the box would come to; None shows that.
         charge: of the battery.
+        lasts_s: from full to empty.
     """
 
     def __init__(self, root: Path, *, battery: float | None, lasts_s: float) -> None:
-        self.root, self.charge, self._lasts_s = root, battery, lasts_s
+        self.root, self.charge, self.lasts_s = root, battery, lasts_s
         self.heat = sealed_box()
+        self.held_c: float | None = None
+        self._shown: dict[str, str] = {}
         self._put("proc/meminfo", _MEMINFO)
         for name in ("cpu", "memory", "io"):
             self._put(f"proc/pressure/{name}", _PRESSURE)
@@ -55,12 +59,13 @@ class VirtualMachine:
             self.heat.advance(busy, min(left, STEP_S))
             left -= STEP_S
         if self.charge is not None:
-            self.charge = max(0.0, self.charge - seconds / self._lasts_s)
+            self.charge = max(0.0, self.charge - seconds / self.lasts_s)
 
     def show(self) -> None:
         """Write what is measured into the tree, as a kernel would; sensors step by half a degree."""
         zone = "sys/class/thermal/thermal_zone0"
-        self._put(f"{zone}/temp", str(round(self.heat.die_c * 2) * 500))
+        die_c = self.heat.die_c if self.held_c is None else self.held_c
+        self._put(f"{zone}/temp", str(round(die_c * 2) * 500))
         self._put("sys/class/thermal/cooling_device0/cur_state", "1" if self.heat.clock < 1.0 else "0")
         if self.charge is None:
             return
@@ -76,6 +81,11 @@ class VirtualMachine:
             self._put(f"{supply}/{name}", text)
 
     def _put(self, path: str, text: str) -> None:
+        if self._shown.get(path) == text:
+            return
+        self._shown[path] = text
         place = self.root / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(f"{text}\n", encoding="ascii")
+        made = place.with_name(f".{place.name}")  # a kernel's files are never half written
+        made.write_text(f"{text}\n", encoding="ascii")
+        made.replace(place)

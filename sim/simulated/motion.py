@@ -13,7 +13,7 @@ from edge_runtime.config.body_file import read_body_file
 from edge_runtime.guard import machine
 from edge_runtime.guard.conditions import Condition, conditions_in
 from edge_runtime.guard.lease import LENGTH_NS, Lease
-from edge_runtime.guard.memory import Inputs, Outputs, Record, State
+from edge_runtime.guard.memory import Acknowledgement, Inputs, Latch, Outputs, Record, State
 from edge_runtime.guard.motion_gate.judge import Judge, Proposal, Stop
 from edge_runtime.guard.motion_gate.settings import profile_of
 from edge_runtime.guard.profile import EVERYTHING, Profile, from_json
@@ -51,8 +51,10 @@ class Guarding:
         self.profile, self._clock, self._still, self._restarts = profile, clock, still, restarts
         self._starts = 0
         self._killed_ns: int | None = None
+        self._away_ns = 0
         self.stopped = False
         self.armed = False
+        self._ack: Acknowledgement | None = None
         self._begin(Record(None, (), _BOOT))
 
     def _begin(self, found: Record | None) -> None:
@@ -75,9 +77,20 @@ class Guarding:
         """Whether it was killed and is not there again; its workers end and come with it."""
         return self._killed_ns is not None
 
-    def kill(self) -> None:
-        """Its process is killed; the service manager starts it again."""
-        self._killed_ns = self._clock.now_ns
+    @property
+    def latch(self) -> Latch | None:
+        """What is latched; None outside SAFE and LOCKOUT."""
+        return self._memory.latch
+
+    def acknowledge(self) -> None:
+        """A person acknowledges what is latched, and arms a body that moves anew."""
+        if self._memory.latch is not None:
+            self._ack = Acknowledgement(self._memory.latch.id, self._clock.now_ns)
+            self.armed = False
+
+    def kill(self, away_s: float = SERVICE_RESTARTS_S) -> None:
+        """Its process is killed; the service manager starts it again after a while."""
+        self._killed_ns, self._away_ns = self._clock.now_ns, round(away_s * NS_PER_S)
 
     def turn(
         self, tripped: int, unknown: int, *, standstill: bool, suspects: tuple[str, ...]
@@ -85,7 +98,7 @@ class Guarding:
         """One turn; None while its process is stopped or away."""
         now_ns = self._clock.now_ns
         if self._killed_ns is not None:
-            if not self._restarts or now_ns - self._killed_ns < SERVICE_RESTARTS_S * NS_PER_S:
+            if not self._restarts or now_ns - self._killed_ns < self._away_ns:
                 return None
             self._killed_ns = None
             # what lies on disk says that motion was permitted, where it was: that cannot vouch for the body
@@ -99,6 +112,7 @@ class Guarding:
             tripped=tripped,
             standstill=standstill,
             arm_ns=now_ns if arms else None,
+            ack=self._ack,
             suspects=suspects,
         )
         self._memory, self.outputs = machine.step(now_ns, self._memory, inputs, self.profile)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edge_runtime.clock import NS_PER_S
 from edge_runtime.faults import Injection, injection, orders_file, write_orders
-from sim.scenario.accounts import account
+from sim.scenario.accounts import account, tells_full_disk
 from sim.scenario.faults import WORLD, fault_text
 from sim.scenario.records import Fault, Protection, Scenario
 from sim.scenario.timeline import NeverReady, Timeline
@@ -56,6 +56,7 @@ class _Run:
         self._held: frozenset[str] = frozenset()
         self._stop_from_m: float | None = None
         self._zero_ns = 0
+        self._told_at = 0.0
 
     def trace(self) -> Trace:
         """Until the device works, then the timeline, then what is left to do."""
@@ -127,6 +128,10 @@ class _Run:
         self._judge_absences(seen, at)
         trace.counts["frames"] += seen.taken
         self._curves(at)
+        if at - self._told_at >= 1.0:
+            if tells_full_disk(device.uplink.outbox.status().sentences):
+                trace.values["disk_told"] = trace.values.get("disk_told", 0.0) + at - self._told_at
+            self._told_at = at
 
     def _curves(self, at: float) -> None:
         device, trace = self._device, self._trace
@@ -177,6 +182,10 @@ class _Run:
         trace.counts["breaks"] = device.uplink.breaks
         rows = Counter(device.uplink.server.rows)
         account(trace, device.load, rows, device.uplink.outbox.status().ledger)
+        if device.updates is not None:
+            trace.counts["kept"] = device.updates.kept
+            trace.counts["taken_back"] = device.updates.taken_back
+            trace.values["bad_in_use"] = device.updates.bad_ns / NS_PER_S
         if device.spec.heat:
             trace.values["late_frames"] = device.work.late / max(1, device.work.frames)
             trace.values["throttled"] = device.machine.heat.throttled_s

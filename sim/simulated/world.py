@@ -58,10 +58,25 @@ def means_of(
     def put(thing: object, name: str, *, during: object, after: object) -> Means:
         return Means(lambda _: setattr(thing, name, during), lambda: setattr(thing, name, after))
 
+    def lose_power(away_s: float) -> None:
+        device.reboot(away_s)
+        timeline.at(now() + away_s, device.boot, mends=True)
+
+    def assign(nonfinite: float) -> None:
+        assert device.updates is not None, "a scenario with a release says device.updates"
+        device.updates.assign(nonfinite)
+
     by_itself = Means(lambda _: None)  # the device does it all the time, as its spec says
     return {
         ("air", "warms"): by_itself,
         ("battery", "drains"): by_itself,
+        ("die", "hot"): Means(
+            lambda amount: setattr(device.machine, "held_c", amount),
+            lambda: setattr(device.machine, "held_c", None),
+        ),
+        ("release", "good"): Means(assign),
+        ("release", "bad"): Means(assign),
+        ("device", "reboots"): Means(lose_power),
         ("lens", "covered"): put(renderer, "covered", during=True, after=False),
         ("pose", "silent"): put(monitor, "speaks", during=False, after=True),
         ("map", "silent"): put(monitor, "maps", during=False, after=True),

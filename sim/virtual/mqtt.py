@@ -76,11 +76,18 @@ class LightSession:
             raise
         return session
 
-    def publish(self, topic: str, payload: bytes, *, retained: bool = False) -> int:
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        expiry_s: int | None = None,  # noqa: ARG002 - MQTT 3.1.1 has none; an event's end is in its payload
+    ) -> int:
         """Publish at QoS 1; the number that the broker's PUBACK will have."""
         self._mid = self._mid % (_MOST_IDS - 1) + 1
         body = _text(topic) + self._mid.to_bytes(2, "big") + payload
-        self._send(_PUBLISH | 0x02 | retained, body)
+        self._send(_PUBLISH | 0x02 | retain, body)
         return self._mid
 
     async def next(self) -> Message | Acknowledged:

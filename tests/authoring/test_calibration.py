@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -62,6 +63,17 @@ def test_a_listed_picture_that_is_absent(folder: Path, annotations: Path) -> Non
     (folder / "0.png").unlink()
     with pytest.raises(ConfigError, match=r"0\.png: cannot be read"):
         choose_pictures(annotations, 1)
+
+
+def test_what_is_no_file_is_not_waited_for(folder: Path, annotations: Path) -> None:
+    os.mkfifo(folder / "00.png")
+    (folder / "01.png").mkdir()
+    assert names(folder, 10) == [f"{number}.png" for number in range(10)]
+    (folder / "0.png").unlink()
+    os.mkfifo(folder / "0.png")
+    with pytest.raises(ConfigError, match=r"0\.png: is not a picture's file"):
+        choose_pictures(annotations, 1)
+    assert len(held_out(read_coco(annotations), folder, choose_pictures(folder, 1)).images) == 9
 
 
 def test_the_digest_is_that_of_the_list_of_sha256sum(folder: Path) -> None:

@@ -8,8 +8,10 @@ factor from minute to minute. Aims are those that the issue sets.
 
 import argparse
 import contextlib
+import itertools
 import os
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import tempfile
@@ -31,6 +33,8 @@ BODY = os.urandom(282)
 RECEIPT = os.urandom(250)
 HOUR_NS = 3600 * NS_PER_S
 SETTINGS = OutboxSettings(expiry_period_s=60)
+
+SINGLE_ALONE, HUNDRED_ALONE = "sqlite3 alone, single", "sqlite3 alone, 100"
 
 AIMS = {
     "put, 1 thread": 0.7,
@@ -102,6 +106,36 @@ def appends(folder: Path, seconds: float) -> float:
         os.close(file)
 
 
+class SqliteAlone:
+    """A queue of one table with its count beside it, and nothing else: no check, no reader, no second caller.
+
+    The least that SQLite has to write for an event that is counted: one page of each table.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL"):
+            self._connection.execute(f"PRAGMA {pragma}")
+        self._connection.execute("CREATE TABLE queue (seq INTEGER PRIMARY KEY, key BLOB, body BLOB)")
+        self._connection.execute("CREATE TABLE counted (n INTEGER PRIMARY KEY, events INTEGER, receipt BLOB)")
+        self._connection.execute("INSERT INTO counted VALUES (1, 0, ?)", (RECEIPT,))
+        self._keys = itertools.count()
+
+    def put(self, number: int) -> int:
+        """Insert events in one transaction; how many."""
+        execute = self._connection.execute
+        rows = [(bytearray(next(self._keys).to_bytes(16, "big")), bytearray(BODY)) for _ in range(number)]
+        execute("BEGIN IMMEDIATE")
+        self._connection.executemany("INSERT INTO queue (key, body) VALUES (?, ?)", rows)
+        execute("UPDATE counted SET events = events + ?, receipt = ?", (number, bytearray(RECEIPT)))
+        execute("COMMIT")
+        return number
+
+    def close(self) -> None:
+        """End."""
+        self._connection.close()
+
+
 class Cases:
     """One outbox for each kind of state that is measured.
 
@@ -118,6 +152,8 @@ class Cases:
         while self._full.status().ledger.evicted == 0:
             self._full.put(self._numbers.submissions(200))
         self._settled = self._open("settled", SETTINGS, stack)
+        self._alone = SqliteAlone(folder / "alone.db")
+        stack.callback(self._alone.close)
         state = StateDirectory(folder / "state").ensure()
         stack.enter_context(process(state, expiry_period_s=60))
         self._client = client(state)
@@ -132,8 +168,10 @@ class Cases:
         one = lambda: len(self._plain.put(self._numbers.submissions(1)))  # noqa: E731
         yield "F", appends(self._folder, self._seconds)
         yield "put, 1 thread", rate(one, self._seconds)
+        yield SINGLE_ALONE, rate(lambda: self._alone.put(1), self._seconds)
         yield "put, 8 threads", in_threads(8, one, self._seconds)
         yield "put of 100", rate(lambda: len(self._plain.put(self._numbers.submissions(100))), self._seconds)
+        yield HUNDRED_ALONE, rate(lambda: self._alone.put(100), self._seconds)
         yield (
             "put over the socket, 1 client",
             rate(lambda: len(self._client.put(self._numbers.submissions(1))), self._seconds),
@@ -239,6 +277,9 @@ def main() -> None:
         aim = f">= {AIMS[name]:g}" if name in AIMS else ""
         spread = f"{min(values):.2f}-{max(values):.2f}"
         print(f"{name:32}{middle * statistics.median(base):>10,.0f}  {middle:>6.2f} ({spread})  {aim}")
+    for name, beside in (("put, 1 thread", SINGLE_ALONE), ("put of 100", HUNDRED_ALONE)):
+        of = statistics.median(ours / bare for ours, bare in zip(ratios[name], ratios[beside], strict=True))
+        print(f"{name}: {of:.2f} of what sqlite3 alone does")
     print(f"bytes on disk for each byte of payload (282 B): {alone:.2f}, aim <= 1.6")
     print(f"  with the ring of 10,000 decisions of 250 B beside 20,000 events: {with_decisions:.2f}")
 

@@ -11,8 +11,8 @@ import hypothesis.strategies as st
 import pytest
 
 from edge_runtime.config import InvalidConfig, LoadedConfig, Location, load_config, read_overlay
-from edge_runtime.config.document import Document
 from edge_runtime.config.overlay import Overlay, lay_over
+from edge_runtime.document import Document
 from tests.conftest import REPOSITORY
 
 OWN = """\

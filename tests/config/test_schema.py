@@ -4,9 +4,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from edge_runtime.config.base import TEXT_PATTERN
 from edge_runtime.config.describe import all_models, attribute_docs, summary
 from edge_runtime.config.node import NodeConfig
-from edge_runtime.config.schema import json_schema
+from edge_runtime.config.schema import CLOCK_PATTERN, json_schema
+from edge_runtime.config.sentences import NAMES_BY_PATTERN
 from edge_runtime.config.shape import Shape, field_shape, place_of
 
 
@@ -104,3 +106,16 @@ def test_closed_lists_give_their_words() -> None:
     fields = NodeConfig.model_fields
     assert field_shape(fields["version"]).words == ("1",)
     assert Shape("value", int).words == ()
+
+
+def _patterns(node: Any) -> set[str]:
+    if isinstance(node, list):
+        return {pattern for item in node for pattern in _patterns(item)}
+    if not isinstance(node, dict):
+        return set()
+    own = {node["pattern"]} if isinstance(node.get("pattern"), str) else set()
+    return own.union(*map(_patterns, node.values()))
+
+
+def test_each_pattern_has_a_sentence_that_says_what_it_asks() -> None:
+    assert _patterns(json_schema()) == {TEXT_PATTERN, CLOCK_PATTERN, *NAMES_BY_PATTERN}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -169,6 +170,43 @@ def _mounts(service: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for volume in service["volumes"]:
         source, target = volume.split(":")[:2]
         yield source, target
+
+
+def test_the_steps_of_a_restore_name_what_there_is() -> None:
+    """docs/deployment.md, against compose.yaml and the program."""
+    text = (REPOSITORY / "docs/deployment.md").read_text()
+    block = text.partition("### Restore in containers")[2].split("```")[1]
+    steps = [shlex.split(line.removeprefix("docker compose ")) for line in block.strip().splitlines()]
+    exits = {row.name: row.exits for row in COMMANDS}
+    database = SERVICES["database"]["environment"]
+    for word, *rest in steps:
+        if word == "run":
+            service = next(part for part in rest if part in SERVICES)
+            command = rest[rest.index(service) + 1 :]
+            mounted = [target for _, target in _mounts(SERVICES[service])]
+            for path in (part for part in command if part.startswith("/")):
+                assert any(Path(path).is_relative_to(target) for target in mounted), path
+            assert "--entrypoint" in rest or command[1] in exits[command[0]]
+        elif word == "exec":
+            assert rest[0] == "database"
+            assert rest[3] == database["POSTGRES_USER"]
+            assert rest[-1] == database["POSTGRES_DB"]
+    order = [step[0] for step in steps]
+    assert order.index("stop") < order.index("exec") < order.index("up") == len(order) - 1
+    (stopped,) = (step[1:] for step in steps if step[0] == "stop")
+    uses = [
+        name for name, service in SERVICES.items() if {"fleet-data", "broker-files"} & set(_sources(service))
+    ]
+    assert set(uses) - {"backup"} <= set(stopped), "nobody else has the old server's data open"
+    restore = next(step for step in steps if "restore" in step)
+    assert Path(restore[-1]) == Path(ENVIRONMENT["FLEET_DATA"])
+    assert any("mv" in step and restore[-1] in step for step in steps[: steps.index(restore)]), (
+        "a restore refuses a directory that is not empty"
+    )
+
+
+def _sources(service: dict[str, Any]) -> list[str]:
+    return [source for source, _ in _mounts(service)]
 
 
 @pytest.mark.program("docker-compose")

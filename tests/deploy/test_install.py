@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,7 @@ def install(
         (["server", "--dest"], "--dest needs a value"),
         (["server", "--fast"], "there is no option --fast"),
         (["device", "--back", "--dest", "{tmp}"], "there is no version before"),
+        (["device", "--remove", "--back", "--dest", "{tmp}"], "--remove takes no SOURCE and no --back"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -112,17 +114,31 @@ def test_a_check_says_everything_and_changes_nothing(tmp_path: Path, role: str) 
     assert not list(tmp_path.iterdir())
 
 
-def made(root: Path, source: Path) -> str:
+PROGRAMS = {
+    "server": ("fleet-server", "fleet", "fleet_server.cli.main"),
+    "device": ("edge-runtime", "edge-runtime", "edge_runtime.cli.main"),
+}
+
+
+def made(root: Path, source: Path, role: str = "server") -> str:
     """An environment that is whole already, with the program of these tests: what pip would have made."""
-    said = install("server", source, "--check", "--dest", root).stdout
+    name, word, module = PROGRAMS[role]
+    said = install(role, source, "--check", "--dest", root).stdout
     release = said.rpartition("releases/")[2].strip()
-    place = root / "opt/fleet-server/releases" / release
+    place = root / "opt" / name / "releases" / release
     (place / "bin").mkdir(parents=True)
-    program = place / "bin/fleet"
-    program.write_text(f'#!/bin/sh\ncd {REPOSITORY} && exec {sys.executable} -m fleet_server.cli.main "$@"\n')
+    program = place / "bin" / word
+    program.write_text(f'#!/bin/sh\ncd {REPOSITORY} && exec {sys.executable} -m {module} "$@"\n')
     program.chmod(0o755)
     (place / ".complete").touch()
     return release
+
+
+def source_of(folder: Path, version: str) -> Path:
+    """What stands for a wheel: `made` has its environment."""
+    source = folder / f"edge_fleet_runtime-{version}-py3-none-any.whl"
+    source.write_text(version)
+    return source
 
 
 def links(root: Path) -> tuple[str, ...]:
@@ -165,39 +181,159 @@ def test_versions_change_by_a_link_over_a_backup_and_back(tmp_path: Path) -> Non
     assert "is not whole" in install("server", "--back", "--dest", root).stderr
 
 
+@dataclass
+class Managed:
+    """A machine below a scratch root whose service manager and helpers only write down what they are asked.
+
+    The line that leaves them alone below --dest is taken out of the script.
+    """
+
+    root: Path
+    script: Path
+    log: Path
+    path: dict[str, str]
+
+    @classmethod
+    def at(cls, folder: Path, refuses: str) -> "Managed":
+        """One whose service does not come up in one version."""
+        script, log, programs = tree_of_the_script(folder / "tree"), folder / "asked", folder / "bin"
+        alone = 'managed() { [ -z "$dest" ]; }'
+        assert script.read_text().count(alone) == 1
+        script.write_text(script.read_text().replace(alone, "managed() { :; }"))
+        programs.mkdir()
+        current = folder / "root/opt/fleet-server/current"
+        for name in ("systemctl", "systemd-sysusers", "systemd-tmpfiles", "udevadm"):
+            program = programs / name
+            program.write_text(
+                f'#!/bin/sh\necho "{name} $*" >>{log}\n'
+                f'[ "$*" != "try-restart fleet-server.service" ] || '
+                f"case $(readlink {current}) in *{refuses}*) exit 1 ;; esac\n"
+            )
+            program.chmod(0o755)
+        return cls(folder / "root", script, log, {"PATH": f"{programs}:{os.environ['PATH']}"})
+
+    def install(self, *arguments: object) -> "subprocess.CompletedProcess[str]":
+        """Run its script."""
+        return install(*arguments, "--dest", self.root, script=self.script, **self.path)
+
+    def asked(self) -> list[str]:
+        """Of the service manager, since this was asked last."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        self.log.write_text("")
+        return lines
+
+    @property
+    def unit(self) -> Path:
+        """The server's unit in its place."""
+        return self.root / "usr/lib/systemd/system/fleet-server.service"
+
+    def write_unit(self, version: str) -> None:
+        """Have the tree of the script carry the unit of a version."""
+        (self.script.parent / "server/fleet-server.service").write_text(f"# of {version}\n")
+
+
 def test_an_upgrade_that_does_not_come_up_leaves_the_way_back(tmp_path: Path) -> None:
-    """With a service manager that refuses one version: the line that leaves it alone below --dest is taken out."""
-    root, tree, log = tmp_path / "root", tmp_path / "tree", tmp_path / "asked"
-    script = tree_of_the_script(tree)
-    alone = '    [ -z "$dest" ] || return 0\n'
-    assert script.read_text().count(alone) == 1
-    script.write_text(script.read_text().replace(alone, ""))
-    manager = tmp_path / "bin/systemctl"
-    manager.parent.mkdir()
-    current = root / "opt/fleet-server/current"
-    manager.write_text(
-        f'#!/bin/sh\necho "$*" >>{log}\n'
-        f'[ "$1" != try-restart ] || case $(readlink {current}) in *0.3.0*) exit 1 ;; esac\n'
-    )
-    manager.chmod(0o755)
-    path = {"PATH": f"{manager.parent}:{os.environ['PATH']}"}
+    """Links and units: both are as they were before it."""
+    machine = Managed.at(tmp_path, refuses="0.3.0")
     releases: list[str] = []
-    refused = "none"
+    refused, restarts = "none", 0
     for version, code in (("0.1.0", 0), ("0.3.0", 1), ("0.2.0", 0), ("0.3.0", 1)):
-        source = tmp_path / f"edge_fleet_runtime-{version}-py3-none-any.whl"
-        source.write_text(version)
-        shutil.rmtree(root / "opt/fleet-server/releases" / refused, ignore_errors=True)
-        release = made(root, source)
+        shutil.rmtree(machine.root / "opt/fleet-server/releases" / refused, ignore_errors=True)
+        source = source_of(tmp_path, version)
+        release = made(machine.root, source)
         if code == 0:
             releases.append(release)
         else:
             refused = release
-        done = install("server", source, "--dest", root, script=script, **path)
-        assert (done.returncode, "does not come up: going back" in done.stderr) == (code, code == 1)
-        assert links(root) == tuple(reversed(releases)), "as before the upgrade that failed"
-    assert log.read_text().splitlines().count("try-restart fleet-server.service") == 5
-    assert install("server", "--back", "--dest", root, script=script, **path).returncode == 0
-    assert links(root) == tuple(releases)
+        machine.write_unit(version)
+        done = machine.install("server", source)
+        assert (done.returncode, "does not come up: going back" in done.stderr) == (code, code == 1), (
+            done.stderr
+        )
+        assert links(machine.root) == tuple(reversed(releases)), "as before the upgrade that failed"
+        assert machine.unit.read_text() == f"# of {releases[-1].split('-')[0]}\n"
+        asked = machine.asked()
+        restarts += asked.count("systemctl try-restart fleet-server.service")
+        assert asked.index("systemctl daemon-reload") < asked.index(
+            "systemctl try-restart fleet-server.service"
+        )
+    assert restarts == 6
+    assert machine.install("server", "--back").returncode == 0
+    assert links(machine.root) == tuple(releases)
+    assert machine.unit.read_text() == "# of 0.1.0\n"
+
+
+def test_units_that_an_older_script_put_there_come_back_as_well(tmp_path: Path) -> None:
+    """It kept no copies: what lies there is that version's, and a file that it did not have goes again."""
+    machine = Managed.at(tmp_path, refuses="0.3.0")
+    first, third = source_of(tmp_path, "0.1.0"), source_of(tmp_path, "0.3.0")
+    release = made(machine.root, first)
+    made(machine.root, third)
+    machine.write_unit("0.1.0")
+    assert machine.install("server", first).returncode == 0
+    shutil.rmtree(machine.root / "opt/fleet-server/releases" / release / "share/root")
+    timer = machine.unit.with_name("fleet-backup.timer")
+    timer.unlink()
+    machine.write_unit("0.3.0")
+    assert machine.install("server", third).returncode == 1
+    assert machine.unit.read_text() == "# of 0.1.0\n"
+    assert not timer.exists()
+
+
+def test_a_device_gets_its_rule_for_the_watchdog_and_udev_is_told(tmp_path: Path) -> None:
+    machine = Managed.at(tmp_path, refuses="nothing")
+    source = source_of(tmp_path, "0.1.0")
+    made(machine.root, source, "device")
+    rule = machine.root / "usr/lib/udev/rules.d/60-edge-runtime.rules"
+    for _ in range(2):
+        done = machine.install("device", source)
+        assert done.returncode == 0, done.stderr
+        assert rule.read_bytes() == (REPOSITORY / "deploy/systemd/udev.rules").read_bytes()
+        asked = machine.asked()
+        assert "udevadm control --reload" in asked
+        assert "systemctl try-restart systemd-journald.service" in asked, (
+            "its bounds of the journal hold at once"
+        )
+    assert asked.index("systemd-sysusers edge-runtime.conf") < asked.index("udevadm control --reload"), (
+        "the rule names a group that has to be there"
+    )
+
+
+def test_what_is_removed_leaves_data_and_the_other_program(tmp_path: Path) -> None:
+    machine = Managed.at(tmp_path, refuses="nothing")
+    source = source_of(tmp_path, "0.1.0")
+    for role in ("server", "device"):
+        made(machine.root, source, role)
+        assert machine.install(role, source).returncode == 0
+    kept = machine.root / "var/lib/fleet-server/data/fleet.db"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("events")
+    before = sorted(machine.root.rglob("*"))
+    done = machine.install("server", "--remove", "--check")
+    assert (done.returncode, sorted(machine.root.rglob("*"))) == (0, before)
+    assert all(line.startswith("would run: ") for line in done.stdout.splitlines())
+    machine.asked()
+
+    done = machine.install("server", "--remove")
+    assert (done.returncode, "are kept" in done.stderr) == (0, True)
+    asked = machine.asked()
+    assert asked[0] == "systemctl disable --now fleet-server.service", "it is ended before its files go"
+    assert asked[-1] == "systemctl daemon-reload"
+    left = {path.relative_to(machine.root).as_posix() for path in machine.root.rglob("*") if path.is_file()}
+    assert not [path for path in left if "fleet-server" in path and not path.startswith("var/lib/")]
+    assert not [path for path in left if "fleet-backup" in path]
+    assert kept.read_text() == "events"
+    assert "usr/lib/systemd/system/edge-runtime.service" in left
+    assert "usr/lib/systemd/journald.conf.d/edge-fleet.conf" in left, "the device needs the bound as well"
+    assert "nothing of fleet-server is installed" in machine.install("server", "--remove").stderr
+
+    assert machine.install("device", "--remove").returncode == 0
+    left = {path.relative_to(machine.root).as_posix() for path in machine.root.rglob("*") if path.is_file()}
+    assert left == {"var/lib/fleet-server/data/fleet.db"}
+    release = made(machine.root, source)
+    assert (machine.install("server", source).returncode, links(machine.root)) == (0, (release,)), (
+        "it can come again"
+    )
 
 
 def tree_of_the_script(tree: Path) -> Path:

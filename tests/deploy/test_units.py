@@ -159,3 +159,15 @@ def test_users_folders_and_the_journal_are_read_by_systemd(tmp_path: Path) -> No
     journal = Unit(DEVICE / "journald.conf")
     assert journal("Journal", "SystemMaxUse")
     assert journal("Journal", "RateLimitBurst")
+
+
+def test_the_rule_for_the_watchdog_names_the_group_of_the_device() -> None:
+    """A rule with a group that does not exist is ignored by udev, with a line in its log."""
+    rules = [line for line in (DEVICE / "udev.rules").read_text().splitlines() if line and line[0] != "#"]
+    groups = set(re.findall(r'GROUP="([^"]+)"', "\n".join(rules)))
+    unit = Unit(UNITS["edge-runtime.service"])
+    assert groups == {unit("Service", "Group")}
+    assert re.search(rf"^u {groups.pop()} - ", (DEVICE / "sysusers.conf").read_text(), re.MULTILINE)
+    assert all(re.fullmatch(r'(?:[A-Z]+==?"[^"]*"(?:, )?)+', line) for line in rules), (
+        "matches, then one value each"
+    )

@@ -1,6 +1,7 @@
 """The doctor, and the check of a Jetson, on the stand-in for TensorRT and CUDA: a device as it should be."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,23 @@ from tests.rigs.tensorrt_double import DoubleFolder, Faults, double_folder
 
 PROVIDERS = "[tensorrt, cpu]"
 
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture
 def double(tmp_path: Path) -> DoubleFolder:
     return double_folder(tmp_path / "double", "10.3.0")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state directory with the engine of `site`, built on such a device."""
+    folder = tmp_path_factory.mktemp("built")
+    own = double_folder(folder / "double", "10.3.0")
+    done = edge_runtime(own, "engine", "build", site(folder, PROVIDERS), "--state", folder / "state")
+    assert done.returncode == 0, done.stderr
+    own.check()
+    return folder / "state"
 
 
 def edge_runtime(double: DoubleFolder, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -28,7 +42,7 @@ def edge_runtime(double: DoubleFolder, *arguments: object) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=180,
     )
 
 
@@ -44,7 +58,9 @@ def complaints(record: dict[str, Any], part: str) -> list[str]:
     ]
 
 
-def test_an_engine_is_asked_for_before_and_not_built_by_looking(double: DoubleFolder, tmp_path: Path) -> None:
+def test_an_engine_is_asked_for_before_and_not_built_by_looking(
+    double: DoubleFolder, built: Path, tmp_path: Path
+) -> None:
     config, state = site(tmp_path, PROVIDERS), tmp_path / "state"
     code, record = judged(double, config, state)
     assert code == 1
@@ -55,8 +71,7 @@ def test_an_engine_is_asked_for_before_and_not_built_by_looking(double: DoubleFo
         in said[0]
     )
     assert not (state / "engines").exists()
-    built = edge_runtime(double, "engine", "build", config, "--state", state)
-    assert built.returncode == 0, built.stderr
+    shutil.copytree(built, state)
     code, record = judged(double, config, state)
     assert (code, record["well"]) == (0, True), record["findings"]
     assert record["facts"]["models"]["faces"]["effective"] == "tensorrt"
@@ -65,9 +80,10 @@ def test_an_engine_is_asked_for_before_and_not_built_by_looking(double: DoubleFo
     assert {process["left"] for process in double.ended()} == {"nothing"}
 
 
-def test_a_damaged_engine_is_told_and_the_cpu_named(double: DoubleFolder, tmp_path: Path) -> None:
-    config, state = site(tmp_path, PROVIDERS), tmp_path / "state"
-    assert edge_runtime(double, "engine", "build", config, "--state", state).returncode == 0
+def test_a_damaged_engine_is_told_and_the_cpu_named(
+    double: DoubleFolder, built: Path, tmp_path: Path
+) -> None:
+    config, state = site(tmp_path, PROVIDERS), shutil.copytree(built, tmp_path / "state")
     double.set_faults(Faults(deserialise_fails=9))
     code, record = judged(double, config, state)
     assert code == 1
@@ -76,14 +92,13 @@ def test_a_damaged_engine_is_told_and_the_cpu_named(double: DoubleFolder, tmp_pa
     )
 
 
-def test_a_device_that_hangs_is_given_up(double: DoubleFolder, tmp_path: Path) -> None:
-    config, state = site(tmp_path, PROVIDERS), tmp_path / "state"
-    assert edge_runtime(double, "engine", "build", config, "--state", state).returncode == 0
+def test_a_device_that_hangs_is_given_up(double: DoubleFolder, built: Path, tmp_path: Path) -> None:
+    config, state = site(tmp_path, PROVIDERS), shutil.copytree(built, tmp_path / "state")
     double.set_faults(Faults(hang_from=1, hang_seconds=600.0))
-    code, record = judged(double, config, state, "--timeout", 8)
+    code, record = judged(double, config, state, "--timeout", 4)
     assert code == 1
     assert complaints(record, "models")[0].startswith(
-        "faces does not open: it was not open within 8 s and was given up: give more with --timeout"
+        "faces does not open: it was not open within 4 s and was given up: give more with --timeout"
     )
 
 
@@ -95,7 +110,7 @@ def test_the_check_of_a_jetson_passes_on_a_device_that_has_all(double: DoubleFol
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=180,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith("TensorRT 10.3.0, cuda.bindings ")

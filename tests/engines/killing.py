@@ -1,20 +1,23 @@
-"""`python -m tests.engines.killing FOLDER CASE`: kills an operation of the store at each of its steps, and looks.
+"""`python -m tests.engines.killing FOLDER [CASE]...`: kills what the store does at each of its steps, and looks.
 
 A step is everything that the interpreter's audit hook reports (opening, renaming, removing, making, locking), and
 each call that writes or flushes. Each try is a fork of this process, which has no thread; it kills itself before
-one step. Then the parent looks at what is left. It ends with the number of steps, or with a sentence on stderr that
-says what was wrong.
+one step. Then the parent looks at what is left. It prints a line of JSON for each operation: its name, how many
+steps it has, and a sentence that says what was wrong, or null.
 """
 
 import itertools
+import json
 import os
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from edge_runtime.engines import EngineDamaged, EngineMismatch, EngineStore, Role, StoredEngine
 from tests.rigs.engine_files import BUILD, ORIN, add, another, engine_of, files_below, recipe_for
@@ -80,7 +83,7 @@ def _old_new_or_none(*allowed: bytes | None) -> Callable[[EngineStore], None]:
 
 def _gone_after_one_error(store: EngineStore) -> None:
     assert _found(store) is None
-    assert store.refusal(KEY) is None, store.refusal(KEY)
+    assert store.failures.refusal(KEY) is None, store.failures.refusal(KEY)
     assert len(store.quarantined()) <= 2
     _works_on(store)
 
@@ -92,12 +95,12 @@ def _held_as_before_or_after(store: EngineStore) -> None:
 
 
 def _cache_as_before_or_after(store: EngineStore) -> None:
-    assert store.timing_cache(ORIN) in {b"old cache", b"new cache"}
+    assert store.timing.read(ORIN) in {b"old cache", b"new cache"}
     _works_on(store)
 
 
 def _remembered_or_not(store: EngineStore) -> None:
-    assert [strike.reason for strike in store.failures(KEY)] in ([], ["no such layer"])
+    assert [strike.reason for strike in store.failures.of(KEY)] in ([], ["no such layer"])
     _works_on(store)
 
 
@@ -141,13 +144,13 @@ CASES = {
         _hold_both, lambda store: store.hold("gate", OTHER.key, Role.RUNNING), _held_as_before_or_after
     ),
     "timing": Case(
-        lambda store: store.save_timing_cache(ORIN, b"old cache"),
-        lambda store: store.save_timing_cache(ORIN, b"new cache"),
+        lambda store: store.timing.save(ORIN, b"old cache"),
+        lambda store: store.timing.save(ORIN, b"new cache"),
         _cache_as_before_or_after,
     ),
     "loading": Case(add, _load, _old_new_or_none(engine_of(RECIPE))),
     "failure": Case(
-        lambda store: None, lambda store: store.note_failure(KEY, "no such layer"), _remembered_or_not
+        lambda store: None, lambda store: store.failures.note(KEY, "no such layer"), _remembered_or_not
     ),
 }
 
@@ -172,8 +175,19 @@ def _kill_at(step: int) -> None:
     sys.addaudithook(audited)
 
 
-def main(folder: Path, case: Case) -> int:
-    """How many steps there were."""
+def _act_and_end(case: Case, store: EngineStore, step: int) -> NoReturn:
+    """The child's whole life: nothing of the parent's loop goes on in it."""
+    try:
+        _kill_at(step)
+        case.act(store)
+        os._exit(0)
+    finally:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def killed_everywhere(folder: Path, case: Case) -> int:
+    """How many steps there were; raises AssertionError where something is wrong after one."""
     for step in itertools.count():
         directory = folder / "engines"
         shutil.rmtree(directory, ignore_errors=True)
@@ -181,9 +195,7 @@ def main(folder: Path, case: Case) -> int:
         case.before(store)
         child = os.fork()  # noqa: TID251 no thread and no GPU here, and an interpreter for each step takes minutes
         if child == 0:
-            _kill_at(step)
-            case.act(store)
-            os._exit(0)
+            _act_and_end(case, store, step)
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status)
         assert killed or os.WEXITSTATUS(status) == 0, f"step {step}: the operation failed"
@@ -196,5 +208,16 @@ def main(folder: Path, case: Case) -> int:
     raise AssertionError
 
 
+def main(folder: Path, names: list[str]) -> None:
+    """One line for each operation."""
+    for name in names or CASES:
+        steps, wrong = 0, None
+        try:
+            steps = killed_everywhere(folder, CASES[name])
+        except AssertionError as error:
+            wrong = str(error)
+        print(json.dumps([name, steps, wrong]), flush=True)
+
+
 if __name__ == "__main__":
-    print(main(Path(sys.argv[1]), CASES[sys.argv[2]]))
+    main(Path(sys.argv[1]), sys.argv[2:])

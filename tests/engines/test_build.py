@@ -18,6 +18,7 @@ from edge_runtime.engines.recipe import EngineRecipe
 from edge_runtime.engines.wanted import EngineOptions, wanted_recipe
 from edge_runtime.packages import ModelPackage, open_package
 from tests.rigs.plugin_libraries import plugin_library, with_plugin_layer
+from tests.rigs.small_disk import fill_up, small_disk
 from tests.rigs.tensorrt_double import Faults
 from tests.rigs.tensorrt_double.child import DoubleFolder, double_folder
 
@@ -238,6 +239,18 @@ def test_what_tensorrt_says_reaches_whoever_waits(
     assert "\n" not in str(caught.value)
 
 
+def test_a_disk_that_fills_up_is_told_from_a_network_that_cannot_be_built(
+    double: DoubleFolder, small: ModelPackage, recipe: EngineRecipe, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", 1) as disk:
+        filler = fill_up(disk)
+        os.truncate(filler, filler.stat().st_size - (64 << 10))
+        with pytest.raises(NoEngine, match="No space left on device") as caught:
+            build_engine(small.weights, recipe, scratch=disk, budget_s=300)
+    assert caught.value.kind == "room"
+    double.check()
+
+
 def test_a_file_that_was_exchanged_meanwhile_is_not_built(
     double: DoubleFolder, small: ModelPackage, recipe: EngineRecipe, tmp_path: Path
 ) -> None:
@@ -264,7 +277,7 @@ def test_without_tensorrt_the_child_says_what_to_install(
 ) -> None:
     (tmp_path / "tensorrt.py").write_text("raise ModuleNotFoundError(name='tensorrt')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(NoEngine, match="apt install python3-libnvinfer"):
+    with pytest.raises(NoEngine, match="pip install tensorrt cuda-bindings"):
         build_engine(small.weights, recipe, scratch=tmp_path, budget_s=300)
 
 

@@ -127,8 +127,8 @@ def test_whatever_lies_there_is_put_away_once(
 def test_odd_files_in_every_other_place_stop_nothing(store: EngineStore, odd: Callable[[Path], None]) -> None:
     add(store)
     store.hold("gate", KEY, Role.RUNNING)
-    store.note_failure(another("x").key, "why")
-    store.save_timing_cache(ORIN, b"cache")
+    store.failures.note(another("x").key, "why")
+    store.timing.save(ORIN, b"cache")
     store.quarantine(another("x").key, "why")
     folder = store.folder
     for place in [
@@ -143,18 +143,18 @@ def test_odd_files_in_every_other_place_stop_nothing(store: EngineStore, odd: Ca
         odd(place / "unexpected")
         odd(place / f"{'0' * 64}.json")
     assert store.find(RECIPE) is not None
-    assert store.refusal(another("x").key) is None
-    store.begin_build(another("x").key)
+    assert store.failures.refusal(another("x").key) is None
+    store.failures.begin(another("x").key)
     add(store, another("x"))
     store.hold("gate", another("x").key, Role.RUNNING)
     store.hold("gate", KEY, Role.LAST_GOOD)
-    assert store.timing_cache(ORIN) is None
-    assert store.save_timing_cache(ORIN, b"cache")
-    assert store.timing_cache(ORIN) == b"cache"
+    assert store.timing.read(ORIN) is None
+    assert store.timing.save(ORIN, b"cache")
+    assert store.timing.read(ORIN) == b"cache"
     store.quarantined()
     store.usage()
     store.prune()
-    store.failing_keys()
+    store.failures.failing_keys()
     assert store.find(RECIPE) is not None
     assert store.find(another("x")) is not None
 
@@ -218,16 +218,16 @@ def test_something_else_in_the_place_of_the_directory(
     for act in (
         lambda: add(store),
         lambda: store.hold("gate", KEY, Role.RUNNING),
-        lambda: store.begin_build(KEY),
+        lambda: store.failures.begin(KEY),
         store.prune,
         lambda: store.find(RECIPE),
         store.entries,
     ):
         with pytest.raises(StoreUnusable, match="engine store"):
             act()
-    store.note_failure(KEY, "no such layer")  # this process remembers what no disk does
-    assert store.refusal(KEY) is not None
-    assert not store.save_timing_cache(ORIN, b"x")
+    store.failures.note(KEY, "no such layer")  # this process remembers what no disk does
+    assert store.failures.refusal(KEY) is not None
+    assert not store.timing.save(ORIN, b"x")
 
 
 def test_the_state_directory_makes_its_place(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_an_engine_vanishes_between_the_two_readings(
     monkeypatch.setattr("edge_runtime.engines.verify.read_whole", read_and_prune)
     assert store.find(RECIPE) is None
     assert store.quarantined() == ()
-    assert store.failures(KEY) == ()
+    assert store.failures.of(KEY) == ()
 
 
 def test_an_engine_that_is_replaced_while_it_is_read_is_read_again(
@@ -310,7 +310,7 @@ def test_two_that_find_the_same_damage_take_it_out_once(store: EngineStore) -> N
         finder.join()
     assert sorted(outcomes) == ["None", "None", "None", "damaged"]
     assert len(store.quarantined()) == 1
-    assert len(store.failures(KEY)) == 1
+    assert len(store.failures.of(KEY)) == 1
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
@@ -404,10 +404,10 @@ def test_a_disk_without_a_single_byte_left(disk: Path) -> None:
     with pytest.raises(StoreUnusable, match="No space left"):
         store.hold("gate", KEY, Role.RUNNING)
     with pytest.raises(StoreUnusable, match="No space left"):
-        store.begin_build(KEY)
-    store.note_failure(another("x").key, "no such layer")
-    assert store.refusal(another("x").key) is not None
-    assert not store.save_timing_cache(ORIN, bytes(100_000))
+        store.failures.begin(KEY)
+    store.failures.note(another("x").key, "no such layer")
+    assert store.failures.refusal(another("x").key) is not None
+    assert not store.timing.save(ORIN, bytes(100_000))
     assert files_below(disk / "engines") == before
     found = store.find(RECIPE)  # what is there still runs
     assert found is not None
@@ -425,7 +425,7 @@ def test_a_damaged_engine_goes_also_when_the_disk_is_full(disk: Path) -> None:
     with pytest.raises(EngineDamaged):
         store.find(RECIPE)
     assert store.find(RECIPE) is None
-    assert len(store.failures(KEY)) == 1
+    assert len(store.failures.of(KEY)) == 1
 
 
 def test_a_disk_that_cannot_be_written_still_serves(disk: Path, tmp_path: Path) -> None:
@@ -443,7 +443,7 @@ def test_a_disk_that_cannot_be_written_still_serves(disk: Path, tmp_path: Path) 
         ):
             store.find(another("damaged"))
         assert len(store.entries()) == 2
-        for act in (lambda: add(store), store.prune, lambda: store.begin_build(KEY)):
+        for act in (lambda: add(store), store.prune, lambda: store.failures.begin(KEY)):
             with pytest.raises(StoreUnusable, match="make it writable for this user"):
                 act()
     finally:
@@ -610,7 +610,7 @@ def test_a_lock_that_was_swept_while_it_was_opened_is_opened_again(
 ) -> None:
     store.folder.make()
     answers = [False, False, True]
-    monkeypatch.setattr("edge_runtime.engines.folder._leads_to", lambda _path, _facts: answers.pop(0))
+    monkeypatch.setattr("edge_runtime.engines.locks._leads_to", lambda _path, _facts: answers.pop(0))
     with store.lock(KEY, 0):
         assert answers == []
 
@@ -619,7 +619,7 @@ def test_a_file_system_without_locks_is_refused(store: EngineStore, monkeypatch:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("edge_runtime.engines.folder.fcntl.flock", fail)
+    monkeypatch.setattr("edge_runtime.engines.locks.fcntl.flock", fail)
     with pytest.raises(StoreUnusable, match="No locks available"):
         add(store)
 

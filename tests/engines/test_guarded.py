@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from edge_runtime.cli import main
 from edge_runtime.engines.holds import Role
 from edge_runtime.engines.store import EngineStore
 from edge_runtime.packages import ModelPackage
@@ -19,9 +20,9 @@ from tests.rigs.tensorrt_double.child import double_folder
 
 @pytest.mark.timeout(300)
 def test_the_guard_waits_for_the_build_and_the_status_names_what_runs(
-    tmp_path: Path, small: ModelPackage, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, small: ModelPackage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    double = double_folder(tmp_path / "double", faults=Faults(build_seconds=6))
+    double = double_folder(tmp_path / "double", faults=Faults(build_seconds=4))
     monkeypatch.setenv("PYTHONPATH", double.environment()["PYTHONPATH"])
     model = {
         "package": str(small.directory),
@@ -39,18 +40,12 @@ def test_the_guard_waits_for_the_build_and_the_status_names_what_runs(
         assert device.worker("perception")["starts"] == 1
 
         def status() -> dict[str, object]:
-            options = ["--json", "--state", str(device.state.path)]
-            done = subprocess.run(
-                [sys.executable, "-m", "edge_runtime.cli.main", "status", *options],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-            found: dict[str, object] = json.loads(done.stdout)
+            capsys.readouterr()
+            main.run(["status", "--json", "--state", str(device.state.path)])
+            found: dict[str, object] = json.loads(capsys.readouterr().out)
             return found
 
-        assert wait_until(lambda: status()["models"] is not None, 60)
+        assert wait_until(lambda: status()["models"] is not None, 180)
         assert status()["models"] == [
             {
                 "name": "m",
@@ -105,4 +100,4 @@ def test_a_signal_during_a_build_ends_the_run_in_order(tmp_path: Path, small: Mo
             process.stderr.close()
     assert "the build was called off" in said
     assert json.loads(summary.read_text(encoding="utf-8"))["interrupted"] is True
-    assert EngineStore(tmp_path / "state" / "engines").failing_keys() == ()
+    assert EngineStore(tmp_path / "state" / "engines").failures.failing_keys() == ()

@@ -71,8 +71,16 @@ def test_a_server_has_a_driver_and_no_release(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
-    with pytest.raises(MissingDependency, match="TensorRT is not installed here: on a Jetson"):
-        import_tensorrt()
+    with pytest.raises(MissingDependency) as missing:
+        import_tensorrt(tmp_path)
+    assert "`pip install tensorrt cuda-bindings`" in str(missing.value)
+    assert "apt" not in str(missing.value), "what helps a Jetson is not there on other machines"
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "nv_tegra_release").write_text("# R36 (release), REVISION: 4.3, GCID: 38968081\n")
+    with pytest.raises(MissingDependency) as missing:
+        import_tensorrt(tmp_path)
+    assert "`sudo apt install python3-libnvinfer`" in str(missing.value)
+    assert "pip" not in str(missing.value), "its wheels are for other machines"
     monkeypatch.delitem(sys.modules, "tensorrt")
     (tmp_path / "tensorrt.py").write_text(
         "raise ImportError('libnvinfer.so.10: cannot open shared object file')"

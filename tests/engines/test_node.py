@@ -11,11 +11,12 @@ import structlog.testing
 from edge_runtime.cli.run import _show_models
 from edge_runtime.clock import SystemClock
 from edge_runtime.config import LoadedConfig, load_config
+from edge_runtime.engines.holds import Role
 from edge_runtime.engines.progress import BuildProgress
 from edge_runtime.errors import BackendError
 from edge_runtime.guard.settings import Row, parse
 from edge_runtime.node.camera_board import degraded_models, look_at_models, write_board
-from edge_runtime.node.engines import engine_source, log_progress
+from edge_runtime.node.engines import engine_source, let_others_go, log_progress
 from edge_runtime.node.guarding import PERCEPTION, compile_settings
 from edge_runtime.node.models import load_models
 from edge_runtime.node.node import Node
@@ -107,6 +108,22 @@ def test_the_models_of_a_configuration_run_on_their_engines(
     finally:
         for each in models.values():
             each.close()
+
+
+def test_what_asks_for_no_engine_any_more_holds_none(tmp_path: Path, small: ModelPackage) -> None:
+    asks = device_configuration(tmp_path, small, providers=["tensorrt", "cpu"])
+    source = engine_source(asks)
+    for name in ("m", "gone"):
+        source.store.hold(name, "0" * 64, Role.RUNNING)
+        source.store.hold(name, "1" * 64, Role.ASSIGNED)
+    let_others_go(asks, source)
+    assert {(hold.model, hold.role) for hold in source.store.holds()} == {
+        ("m", Role.RUNNING),
+        ("m", Role.ASSIGNED),
+        ("gone", Role.ASSIGNED),  # somebody may have built it for a configuration to come
+    }
+    let_others_go(device_configuration(tmp_path, small, providers=["cpu"]), source)
+    assert {hold.role for hold in source.store.holds()} == {Role.ASSIGNED}
 
 
 def test_a_lesser_provider_is_told_everywhere(tmp_path: Path, small: ModelPackage, device: Device) -> None:

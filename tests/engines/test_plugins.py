@@ -48,7 +48,7 @@ def refusal(device: Device, package: ModelPackage, *libraries: PluginLibrary) ->
     assert opened.model.backend.facts.effective == "cpu"
     store = EngineStore(device.engines)
     assert store.quarantined() == ()
-    assert store.failing_keys() == ()
+    assert store.failures.failing_keys() == ()
     (found,) = opened.report.refusals
     return found.reason
 

@@ -70,47 +70,47 @@ def test_bytes_are_bounded_and_what_is_too_large_leaves_its_reason(
 
 def test_nothing_to_move_is_no_error(store: EngineStore) -> None:
     store.quarantine(KEY, "it was refused, and somebody has removed it since")
-    assert len(store.failures(KEY)) == 1
+    assert len(store.failures.of(KEY)) == 1
 
 
 # Timing caches
 
 
 def test_a_timing_cache_belongs_to_a_gpu_and_a_tensorrt(store: EngineStore) -> None:
-    assert store.save_timing_cache(ORIN, b"measured on Orin")
-    assert store.timing_cache(ORIN) == b"measured on Orin"
-    assert store.timing_cache(replace(ORIN, l4t="36.5.0", driver=None)) == b"measured on Orin"
+    assert store.timing.save(ORIN, b"measured on Orin")
+    assert store.timing.read(ORIN) == b"measured on Orin"
+    assert store.timing.read(replace(ORIN, l4t="36.5.0", driver=None)) == b"measured on Orin"
     for other in (
         THOR,
         replace(ORIN, gpu="Orin NX"),
         replace(ORIN, sm="8.6"),
         replace(ORIN, tensorrt="10.3.0.27"),
     ):
-        assert store.timing_cache(other) is None
+        assert store.timing.read(other) is None
     (path,) = store.folder.timing.iterdir()
-    store.save_timing_cache(THOR, b"measured on Thor")
+    store.timing.save(THOR, b"measured on Thor")
     (store.folder.timing / path.name).unlink()
     (thor,) = store.folder.timing.iterdir()
     thor.rename(path)  # copied from another device
-    assert store.timing_cache(ORIN) is None
+    assert store.timing.read(ORIN) is None
 
 
 @pytest.mark.parametrize("place", [0, 30, -1])
 def test_a_changed_timing_cache_counts_as_none(store: EngineStore, place: int) -> None:
-    store.save_timing_cache(ORIN, b"measured")
+    store.timing.save(ORIN, b"measured")
     (path,) = store.folder.timing.iterdir()
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)
-    assert store.timing_cache(ORIN) is None
-    assert store.save_timing_cache(ORIN, b"measured anew")
-    assert store.timing_cache(ORIN) == b"measured anew"
+    assert store.timing.read(ORIN) is None
+    assert store.timing.save(ORIN, b"measured anew")
+    assert store.timing.read(ORIN) == b"measured anew"
 
 
 def test_timing_caches_are_bounded(store: EngineStore) -> None:
-    assert not store.save_timing_cache(ORIN, b"")
-    assert not store.save_timing_cache(ORIN, bytes(MAX_TIMING_BYTES + 1))
+    assert not store.timing.save(ORIN, b"")
+    assert not store.timing.save(ORIN, bytes(MAX_TIMING_BYTES + 1))
     for build in range(10):
-        assert store.save_timing_cache(replace(ORIN, tensorrt=f"10.3.0.{build}"), b"x" * 100)
-        assert store.timing_cache(replace(ORIN, tensorrt=f"10.3.0.{build}")) is not None
+        assert store.timing.save(replace(ORIN, tensorrt=f"10.3.0.{build}"), b"x" * 100)
+        assert store.timing.read(replace(ORIN, tensorrt=f"10.3.0.{build}")) is not None
     assert len(list(store.folder.timing.iterdir())) == MOST_CACHES

@@ -17,7 +17,7 @@ from tests.rigs.engine_files import ORIN, THOR, another, recipe_for
 
 GOLDEN_KEY = "7475146227553090aee4477f9efef6a42a9be66b2b1f2fd3f104d444a6da0e30"
 
-SHA = st.text("0123456789abcdef", min_size=64, max_size=64)
+SHA = st.binary(min_size=32, max_size=32).map(bytes.hex)
 WORD = st.text(string.ascii_letters + string.digits + " ._-(),:/", min_size=1, max_size=12)
 NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 EXTENT = st.integers(0, (1 << 31) - 1)

@@ -1,5 +1,6 @@
 """Starts at which something else than the engine is wrong: none may end the process, or cost a good engine."""
 
+import os
 import shutil
 import threading
 from dataclasses import replace
@@ -24,6 +25,8 @@ from edge_runtime.perception.backends.tensorrt import Cuda
 from edge_runtime.perception.backends.tensorrt.log import EngineLog
 from tests.rigs.devices import write_device
 from tests.rigs.openings import Device
+from tests.rigs.small_disk import fill_up, small_disk
+from tests.rigs.tensorrt_double import installed
 
 
 def _opens(source: EngineSource, package: ModelPackage) -> OpenedModel:
@@ -38,7 +41,7 @@ def test_a_terminal_that_is_gone_ends_no_build(device: Device, small: ModelPacka
 
     opened = _opens(replace(device.source(), progress=gone), small)
     assert opened.report.refusals == []
-    assert EngineStore(device.engines).failing_keys() == ()
+    assert EngineStore(device.engines).failures.failing_keys() == ()
 
 
 def test_who_waits_for_another_build_tells_the_guard_each_second(device: Device, small: ModelPackage) -> None:
@@ -58,7 +61,7 @@ def test_who_waits_for_another_build_tells_the_guard_each_second(device: Device,
     assert noted == ["engine"] * 3
     (refusal,) = opened.report.refusals
     assert "the build was called off" in refusal.reason
-    assert EngineStore(device.engines).failing_keys() == ()
+    assert EngineStore(device.engines).failures.failing_keys() == ()
 
 
 def test_a_library_that_breaks_its_word_is_a_reason_and_is_not_asked_at_each_start(
@@ -72,6 +75,25 @@ def test_a_library_that_breaks_its_word_is_a_reason_and_is_not_asked_at_each_sta
         assert "\n" not in refusal.reason
         assert opened.model.backend.facts.effective == "cpu"
     assert len(device.workshop.keys) == 1
+
+
+def test_a_disk_that_fills_up_in_a_build_is_built_on_once_there_is_room(
+    tmp_path: Path, small: ModelPackage
+) -> None:
+    with small_disk(tmp_path / "disk", 1) as disk, installed("10.3.0") as double:
+        device = Device(double, disk / "engines")
+        filler = fill_up(disk)
+        os.truncate(filler, filler.stat().st_size - (64 << 10))
+        (full,) = device.opens(small).report.refusals
+        assert "the engine cannot be built: " in full.reason
+        assert "No space left on device" in full.reason
+        (waits,) = device.opens(small).report.refusals
+        assert "there was no room for it" in waits.reason
+        assert waits.reason.endswith("`edge-runtime engine build` tries at once")
+        assert "or at a start that finds room" in waits.reason
+        assert len(device.workshop.keys) == 1
+        filler.unlink()
+        assert device.opens(small).report.refusals == []
 
 
 def with_other_golden_vectors(small: ModelPackage, folder: Path) -> ModelPackage:
@@ -145,7 +167,7 @@ def test_a_look_that_is_ended_says_nothing_about_an_engine(device: Device, small
         source = device.source()
 
         def open_device() -> Cuda:
-            inside.append(len(engines.failures(held.key)))
+            inside.append(len(engines.failures.of(held.key)))
             return source.open_device()
 
         return replace(source, open_device=open_device)

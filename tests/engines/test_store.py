@@ -70,8 +70,8 @@ def test_nothing_is_made_by_looking(store: EngineStore) -> None:
     assert store.entries() == []
     assert store.inspect(KEY) is None
     assert store.quarantined() == ()
-    assert store.refusal(KEY) is None
-    assert store.timing_cache(ORIN) is None
+    assert store.failures.refusal(KEY) is None
+    assert store.timing.read(ORIN) is None
     assert not store.folder.path.exists()
 
 
@@ -169,7 +169,7 @@ def test_an_engine_for_something_else_is_named_quarantined_and_built_once(
     assert case.reason is not None
     assert case.reason.key == KEY
     assert found in case.reason.reason
-    assert store.refusal(KEY) is None
+    assert store.failures.refusal(KEY) is None
     add(store)
     assert store.find(RECIPE) is not None
 
@@ -269,9 +269,9 @@ def _damaged(data: bytes, chance: random.Random) -> bytes:
 def test_damage_of_any_kind_at_any_place_is_noticed(store: EngineStore, which: str) -> None:
     chance = random.Random(which)
     for _ in range(60):
-        store.forget_failures()
+        store.failures.forget()
         add(store)
-        assert store.save_timing_cache(ORIN, b"what was measured" * 20)
+        assert store.timing.save(ORIN, b"what was measured" * 20)
         (timing,) = store.folder.timing.iterdir()
         path = {"engine": store.folder.engine(KEY), "manifest": store.folder.manifest(KEY), "timing": timing}[
             which
@@ -280,7 +280,7 @@ def test_damage_of_any_kind_at_any_place_is_noticed(store: EngineStore, which: s
         spoilt = _damaged(whole, chance)
         path.write_bytes(spoilt)
         if which == "timing" or spoilt == whole:
-            assert (store.timing_cache(ORIN) is None) == (spoilt != whole)
+            assert (store.timing.read(ORIN) is None) == (spoilt != whole)
             assert store.find(RECIPE) is not None
             continue
         with pytest.raises((EngineDamaged, EngineMismatch, EngineNewer)) as caught:
@@ -292,7 +292,7 @@ def test_damage_of_any_kind_at_any_place_is_noticed(store: EngineStore, which: s
             continue
         assert not path.exists()
         assert store.find(RECIPE) is None
-        assert store.refusal(KEY) is None, "it is built once more"
+        assert store.failures.refusal(KEY) is None, "it is built once more"
 
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4097, 1 << 20])
@@ -372,20 +372,20 @@ def test_the_second_time_an_engine_is_taken_out_it_is_not_built_again(
             found = again.find(RECIPE)
         except EngineDamaged:
             found = None
-        if found is None and again.refusal(KEY) is None:
-            again.begin_build(KEY)
+        if found is None and again.failures.refusal(KEY) is None:
+            again.failures.begin(KEY)
             add(again)
             builds += 1
         if again.folder.engine(KEY).exists():
             os.truncate(again.folder.engine(KEY), 10)  # a disk that damages whatever it is given
         clock.reboot()
     assert builds == 2  # the first one and one rebuild
-    why = store.refusal(KEY)
+    why = store.failures.refusal(KEY)
     assert why is not None
     assert why.startswith("its engines were taken out of use 2 times: ")
     assert "has 10 bytes" in why
     clock.passes(25 * HOUR_NS)
-    assert store.refusal(KEY) is None
+    assert store.failures.refusal(KEY) is None
 
 
 def test_the_error_says_when_it_is_not_built_again(store: EngineStore) -> None:
@@ -398,17 +398,17 @@ def test_the_error_says_when_it_is_not_built_again(store: EngineStore) -> None:
         with pytest.raises(EngineDamaged, match=told):
             store.find(RECIPE)
     with pytest.raises(BuildRefused, match="taken out of use 2 times"):
-        store.begin_build(KEY)
+        store.failures.begin(KEY)
 
 
 def test_quarantine_by_name_counts_too(store: EngineStore) -> None:
     stored = add(store)
     store.quarantine(KEY, "the golden vectors disagree", engine_sha256=stored.manifest.engine_sha256)
     assert store.find(RECIPE) is None
-    assert store.refusal(KEY) is None
+    assert store.failures.refusal(KEY) is None
     add(store)
     store.quarantine(KEY, "the golden vectors disagree again")
-    assert store.refusal(KEY) is not None
+    assert store.failures.refusal(KEY) is not None
     assert [case.reason and case.reason.reason for case in store.quarantined()] == [
         "the golden vectors disagree",
         "the golden vectors disagree again",
@@ -466,7 +466,7 @@ def test_a_renamed_engine_is_seen_without_its_recipe(store: EngineStore) -> None
 
 def test_usage_adds_up(store: EngineStore) -> None:
     add(store, size=5000)
-    store.save_timing_cache(ORIN, b"x" * 300)
+    store.timing.save(ORIN, b"x" * 300)
     add(store, another("b"), size=100)
     store.quarantine(another("b").key, "for the test")
     usage = store.usage()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_runtime.config.document import read_document
+from edge_runtime.document import read_document
 from edge_runtime.events import EventDesk, Unobserved
 from edge_runtime.protocol import EventRecord
 from tests.rigs.events import CONFIG, LABELS, FakeClock, rule

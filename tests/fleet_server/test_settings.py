@@ -56,6 +56,7 @@ def test_the_environment_stands_above_the_file(tmp_path: Path) -> None:
     [
         ("hosts = [", "not TOML"),
         ("hosts = []", "hosts"),
+        ("[ingest]\nqueue_messages = 16", "receive_maximum must be at most queue_messages"),
         ("colour = 1", "colour"),
         ('accepts = ["unknown"]', "accepts"),
         ('[broker]\nkind = "external"', "needs its url"),

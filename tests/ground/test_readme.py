@@ -69,7 +69,7 @@ RECIPES = [
 def test_a_newcomers_recipe_installs_what_its_commands_need(
     page: str, command: str, needed: set[str]
 ) -> None:
-    blocks = re.findall(r"^```\n(.*?)^```", (REPOSITORY / page).read_text(), re.M | re.S)
+    blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", (REPOSITORY / page).read_text(), re.M | re.S)
     (recipe,) = [block for block in blocks if "pip install" in block and command in block]
     extras = re.search(r"edge-fleet-runtime\[([a-z,]+)\] @", recipe)
     assert extras is not None

@@ -32,6 +32,16 @@ def jetson(root: Path) -> JetsonHealth:
     return found
 
 
+def test_memory_and_disk_are_told_in_the_unit_that_they_are_divided_by(tmp_path: Path) -> None:
+    orin_nano(tmp_path)
+    seen = look(tmp_path)
+    lines = screen_lines(seen)
+    total = seen.memory.total_bytes.value
+    assert total is not None
+    assert any(line.startswith("memory") and f"{total / 2**30:.1f} GiB" in line for line in lines), lines
+    assert not any(" GB" in line for line in lines)
+
+
 def test_an_orin_nano(tmp_path: Path) -> None:
     orin_nano(tmp_path)
     seen, board = look(tmp_path), jetson(tmp_path)

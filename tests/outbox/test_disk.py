@@ -147,6 +147,17 @@ def test_a_disk_without_any_room_is_said_to_be_volatile(small_disk: Path, clock:
         assert outbox.sync_point().ledger.queued == 2
 
 
+def test_what_lies_in_memory_goes_to_the_disk_at_a_clean_end(small_disk: Path, clock: BootClock) -> None:
+    settings = quiet_settings(retry_disk_s=30)
+    filler = fill_up(small_disk)
+    with opened(small_disk / "outbox", clock, settings, evidence=small_disk) as outbox:
+        assert all(result.volatile for result in outbox.put([submission(n) for n in range(50)]))
+        filler.unlink()
+    with opened(small_disk / "outbox", clock, settings) as outbox:
+        ledger = outbox.sync_point().ledger
+        assert (ledger.accepted, ledger.queued, ledger.balances) == (50, 50, True)
+
+
 def test_a_disk_that_becomes_read_only(small_disk: Path, clock: BootClock) -> None:
     settings = quiet_settings(retry_disk_s=30, volatile_bytes=64 * 1024, reserve_share=0.8)
     with opened(small_disk / "outbox", clock, settings) as outbox:

@@ -209,6 +209,27 @@ def test_a_measured_accuracy_below_the_floor_is_unfit(changed: MakeChanged) -> N
     assert errors(report) == ["below-accuracy-floor"]
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "fit"),
+    [
+        ({"accuracy_floor": None}, "no-accuracy-floor", False),
+        ({}, "not-measured", True),
+        (
+            {"evaluation": [{"dataset": "coco_val128", "images": 128, "metric": "map", "value": 0.2}]},
+            None,
+            True,
+        ),
+    ],
+)
+def test_quantised_weights_without_a_parent_have_a_floor_to_meet(
+    changed: MakeChanged, change: dict[str, Any], code: str | None, fit: bool
+) -> None:
+    report = check(changed(FAST, manifest=lambda data: data.update({"quantisation": "int8-qdq", **change})))
+    assert report.fit is fit
+    found = {problem.code for problem in report.problems}
+    assert found & {"no-accuracy-floor", "not-measured"} == ({code} if code else set())
+
+
 def test_warnings_do_not_make_a_package_unfit(changed: MakeChanged) -> None:
     def edit(data: dict[str, Any]) -> None:
         data["golden"] = []

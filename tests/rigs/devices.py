@@ -99,13 +99,18 @@ class RunningDevice:
 
 
 @contextlib.contextmanager
-def running_device(config: Path, *options: str, state: Path | None = None) -> Iterator[RunningDevice]:
-    """`edge-runtime run`, in a session of its own; nothing of it is left at the end."""
+def running_device(
+    config: Path, *options: str, state: Path | None = None, records: Path | None = None
+) -> Iterator[RunningDevice]:
+    """`edge-runtime run`, or `record` into a folder, in a session of its own; nothing of it is left at the end."""
+    command = ["run", *options, str(config)]
+    if records is not None:
+        command = ["record", *options, str(config), str(records)]
     place = state or config.parent / "state"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("EDGE_")}
     with (config.parent / "device.log").open("a", encoding="utf-8") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "edge_runtime.cli.main", "run", *options, str(config)],
+            [sys.executable, "-m", "edge_runtime.cli.main", *command],
             stdout=log,
             stderr=log,
             text=True,

@@ -102,12 +102,7 @@ def child(server: Server, word: str) -> psutil.Process:
 
 def children(server: Server, word: str = "") -> list[psutil.Process]:
     """Children of the server with a word in their command line."""
-    found = []
-    for process in psutil.Process(server.process.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if any(word in part for part in process.cmdline()):
-                found.append(process)
-    return found
+    return server.family(word)
 
 
 def wait_for(condition: Callable[[], object], timeout: float = 30.0) -> bool:

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sim.local.small_disk import fill_up
+
+__all__ = ["fill_up", "small_disk"]
+
 _DETACH = 2
 
 
@@ -26,14 +30,3 @@ def small_disk(place: Path, mebibytes: int = 8) -> Iterator[Path]:
         yield place
     finally:
         ctypes.CDLL(None).umount2(os.fsencode(place), _DETACH)  # also when a failed test left files open
-
-
-def fill_up(place: Path) -> Path:
-    """Take all that is left of a disk; the file that took it."""
-    filler = place / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for block in (64 * 1024, 512):
-            with contextlib.suppress(OSError):
-                while file.write(bytes(block)):
-                    pass
-    return filler

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edge_runtime.clock import NS_PER_S, SystemClock
 from edge_runtime.guard.conditions import Condition
+from sim.local.around import Around
 from sim.local.site import Site
 from sim.local.world import means_of as local_means
 from sim.network import Impairment, Network
@@ -22,6 +24,7 @@ from sim.scene.camera import VirtualCamera
 from sim.scene.render import Renderer
 from sim.simulated.device import SimDevice, View
 from sim.simulated.rig import _Run
+from sim.simulated.updates import SimUpdates
 from sim.simulated.world import means_of as simulated_means
 
 SPEC = DeviceSpec(
@@ -33,6 +36,7 @@ SPEC = DeviceSpec(
     air=(25.0, 55.0),
     warms=30,
     events_per_minute=600,
+    updates=True,
 )
 
 
@@ -166,6 +170,29 @@ def warmer(bench: Bench) -> bool:
     return bench.device.machine.heat.ambient_c > 25.5
 
 
+def hot(bench: Bench) -> bool:
+    bench.run(2.5)  # the tree is shown and read once a second
+    return bench.holds(Condition.SOC_HOT)
+
+
+def updates_of(bench: Bench) -> SimUpdates:
+    """After 15 s in which nothing else is looked at."""
+    found = bench.device.updates
+    assert found is not None
+    for _ in range(30):
+        bench.device.clock.advance(NS_PER_S // 2)
+        found.step()
+    return found
+
+
+def updated(bench: Bench) -> bool:
+    return updates_of(bench).runs is not None
+
+
+def bad_in_use(bench: Bench) -> bool:
+    return updates_of(bench).bad_ns > 0
+
+
 def emptier(bench: Bench) -> bool:
     return (bench.device.machine.charge or 0.0) < 0.895
 
@@ -191,6 +218,10 @@ EFFECTS: dict[tuple[str, str], Callable[[Bench], bool]] = {
     ("guard", "stopped"): stopped,
     ("guard", "killed"): guard_away,
     ("policy", "missing"): unpermitted,
+    ("die", "hot"): hot,
+    ("release", "good"): updated,
+    ("release", "bad"): bad_in_use,
+    ("device", "reboots"): guard_away,
 }
 SELF = {("air", "warms"), ("battery", "drains")}
 """What the device does all the time, as its spec says."""
@@ -240,10 +271,13 @@ def test_a_body_that_stood_has_no_stopping_distance(bench: Bench) -> None:
 @pytest.fixture
 def site(tmp_path: Path, echo: tuple[str, int]) -> Iterator[Site]:
     """The parts of a site that are neither a server nor a device."""
-    made = Site(tmp_path / "site", DeviceSpec(camera_fps=2), World())
+    spec = DeviceSpec(camera_fps=2, battery=0.5)
+    made = Site(tmp_path / "site", spec, World())
     made.camera, made.network = VirtualCamera(World(), 2), Network(echo)
+    made.around = Around(tmp_path / "machine", spec, made.device.state, SystemClock(), None)
     made.give_policy()
     yield made
+    made.around.close()
     made.network.close()
     made.camera.close()
 
@@ -263,7 +297,7 @@ def test_every_fault_of_the_world_is_in_a_scenario_of_each_of_its_rigs() -> None
             used[rig] |= {(fault.unit, fault.kind) for fault in scenario.fault}
     for rig, found in used.items():
         missing = {key for key, fault in WORLD.items() if rig in fault.rigs} - found
-        assert missing <= {("pose", "silent"), ("lens", "covered")}, rig  # robot_trials has these
+        assert missing <= {("pose", "silent")}, rig  # robot_trials has it
 
 
 def test_a_fault_without_means_is_refused() -> None:
@@ -332,12 +366,45 @@ def test_the_local_rig_covers_the_lens_and_takes_the_policy(site: Site) -> None:
     assert site.policy.exists()
 
 
+def test_the_local_rig_changes_what_the_device_has_around_it(site: Site) -> None:
+    means, machine = local_means(site, Timeline(), lambda: 0.0), site.around.machine
+    sensor = machine.root / "sys/class/thermal/thermal_zone0/temp"
+
+    def celsius() -> float:
+        machine.show()
+        return int(sensor.read_text(encoding="ascii")) / 1000
+
+    def drained() -> float:
+        before = machine.charge or 0.0
+        machine.advance(10, 0.3)
+        return before - (machine.charge or 0.0)
+
+    assert celsius() == 25
+    means["die", "hot"].begin(92.0)
+    assert celsius() == 92
+    assert drained() == 0
+    means["battery", "drains"].begin(0.0)
+    assert drained() > 0
+    for key in (("die", "hot"), ("battery", "drains")):
+        mended = means[key].end
+        assert mended is not None
+        mended()
+    assert celsius() < 60
+    assert drained() == 0
+    for key, name in ((("pose", "silent"), "speaks"), (("map", "silent"), "maps")):
+        means[key].begin(0.0)
+        assert not getattr(site.around, name)
+
+
 @pytest.mark.parametrize(
     ("key", "says"),
     [
         (("worker", "hung"), "perception does not run, or the guard does not answer"),
         (("worker", "killed"), "perception does not run, or the guard does not answer"),
         (("guard", "killed"), "the guard does not run"),
+        (("guard", "stopped"), "the guard does not run"),
+        (("disk", "fills"), "the guard does not run"),
+        (("neighbour", "noisy"), "perception does not run, or the guard does not answer"),
     ],
 )
 def test_what_is_away_cannot_be_killed_again(site: Site, key: tuple[str, str], says: str) -> None:

@@ -4,32 +4,38 @@
 """
 
 import json
-import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from edge_runtime.guard.selftest.trials import busy
+from sim.soak import SoakRun, over
+from sim.soak.subjects import of_device
 from tests.rigs.carts import Drive, commission, write_cart
 from tests.rigs.devices import running_device
 
 pytestmark = pytest.mark.soak
 
-MINUTES = float(os.environ.get("EDGE_SOAK_MINUTES", "10"))
 
-
-def test_nothing_trips_while_both_cores_are_busy(tmp_path: Path, media: Path, yolox_package: Path) -> None:
+def test_nothing_trips_while_both_cores_are_busy(
+    tmp_path: Path, media: Path, yolox_package: Path, soak: Callable[[str], SoakRun], minutes: float
+) -> None:
     source = {"kind": "file", "path": str(media / "vtest.avi"), "loop": True, "pacing": "camera"}
     config = write_cart(tmp_path, yolox_package, source)
-    drive = Drive(tmp_path)
+    drive, run = Drive(tmp_path), soak("cart")
     states: dict[str, int] = {}
     tripped: dict[str, int] = {}
     with running_device(config) as device, drive.running():
         commission(device, tmp_path)
-        with busy(2):
+
+        def processes() -> dict[str, int]:
+            return of_device(device.process.pid, device.status())
+
+        with busy(2), run.watching(processes, {"guard": tmp_path / "device.log"}):
             drive.begin()
-            until, looks = time.monotonic() + MINUTES * 60, 0
+            until, looks = time.monotonic() + minutes * 60, 0
             while time.monotonic() < until:
                 status = device.wait(lambda _: True)
                 looks += 1
@@ -40,13 +46,19 @@ def test_nothing_trips_while_both_cores_are_busy(tmp_path: Path, media: Path, yo
         status = device.wait(lambda _: True)
         changes = status["changes"]
         frames = json.loads((device.state.run / "cameras.json").read_text(encoding="utf-8"))
-    print(
-        f"\n{looks} looks in {MINUTES:g} min, schedule "
-        f"{'fifo' if status['facts'].get('sched_fifo') else 'other'}: states {states}, tripped {tripped}, "
-        f"guard late at most {status['late_worst_us'] / 1000:.1f} ms; {drive.passed} of {drive.proposed} commands "
-        f"passed, longest gap {drive.longest_gap_s * 1000:.0f} ms; {frames['cameras']}"
+    lines = run.finish(
+        minutes=minutes,
+        schedule="fifo" if status["facts"].get("sched_fifo") else "other",
+        looks=looks,
+        states=states,
+        tripped=tripped,
+        guard_late_ms=round(status["late_worst_us"] / 1000, 1),
+        passed=f"{drive.passed} of {drive.proposed}",
+        longest_gap_ms=round(drive.longest_gap_s * 1000),
+        cameras=frames["cameras"],
     )
     assert status["latch"] is None
     assert all(worker["starts"] == 1 for worker in status["workers"])
     assert set(states) <= {"NOMINAL", "DEGRADED"}, changes
     assert drive.passed > 0.9 * drive.proposed
+    assert not over(lines)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from edge_runtime.uplink.budget import ByteBudget
+from edge_runtime.uplink.budget import UPDATES_FILE, UPLINK_FILE, ByteBudget
 from tests.uplink.conftest import DAY_S, StandingClock
 
 
@@ -163,3 +163,50 @@ def test_never_more_than_the_limit_in_two_claims(first: int, second: int) -> Non
         budget = make(Path(folder), StandingClock(), overdraft=0.0)
         taken = sum(count for count in (first, second) if budget.claim(count))
         assert taken <= 100_000
+
+
+def two(folder: Path, clock: StandingClock, own: int | None = None) -> tuple[ByteBudget, ByteBudget]:
+    """Of the uplink and of updates, one day's bytes for both."""
+    events, releases = folder / UPLINK_FILE, folder / UPDATES_FILE
+    return (
+        ByteBudget(events, 100_000, 0.2, clock, beside=releases),
+        ByteBudget(releases, 100_000, 0.0, clock, own_bytes=own, beside=events),
+    )
+
+
+def test_two_processes_share_one_day(tmp_path: Path, clock: StandingClock) -> None:
+    events, releases = two(tmp_path, clock)
+    assert releases.claim(70_000)
+    clock.go(10)
+    assert 29_500 <= (events.left() or 0) <= 30_000  # a block is claimed ahead
+    assert not events.claim(40_000)
+    assert events.claim(40_000, critical=True)
+    clock.go(10)
+    assert releases.left() == 0
+    assert not releases.claim(1)
+    clock.go(DAY_S)
+    assert (events.left(), releases.left()) == (100_000, 100_000)
+
+
+def test_releases_may_have_less_than_the_day(tmp_path: Path, clock: StandingClock) -> None:
+    events, releases = two(tmp_path, clock, own=20_000)
+    assert releases.claim(20_000)
+    assert not releases.claim(1)
+    clock.go(10)
+    assert 79_500 <= (events.left() or 0) <= 80_000
+    alone = ByteBudget(tmp_path / "alone", None, 0.0, clock, own_bytes=500)
+    assert alone.left() == 500
+    assert alone.claim(500)
+    assert not alone.claim(1)
+
+
+def test_a_file_of_the_other_process_that_is_damaged_or_of_another_day_counts_nothing(
+    tmp_path: Path, clock: StandingClock
+) -> None:
+    events, releases = two(tmp_path, clock)
+    assert releases.claim(70_000)
+    clock.go(DAY_S)
+    assert events.left() == 100_000
+    (tmp_path / UPDATES_FILE).write_text("{")
+    clock.go(10)
+    assert events.left() == 100_000

@@ -4,7 +4,7 @@ import contextlib
 import random
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -293,14 +293,20 @@ class WebsocketBroker(NatsBroker):
 
 
 class NarrowBroker(MosquittoBroker):
-    """mosquitto that takes two publications at once, and small packets."""
+    """mosquitto that takes few publications at once, and small packets."""
+
+    def __init__(self, directory: Path, devices: Sequence[str], at_once: int) -> None:
+        self.at_once = at_once
+        super().__init__(directory, devices)
 
     def _write_files(self) -> None:
         super()._write_files()
         file = self.directory / "mosquitto.conf"
         lines = [line for line in file.read_text().splitlines() if "max_packet_size" not in line]
         kept = [line for line in lines if "max_inflight_messages" not in line]
-        file.write_text("\n".join([*kept, "max_packet_size 6000", "max_inflight_messages 2", ""]))
+        file.write_text(
+            "\n".join([*kept, "max_packet_size 6000", f"max_inflight_messages {self.at_once}", ""])
+        )
 
 
 @contextlib.contextmanager
@@ -329,8 +335,24 @@ def test_over_a_websocket(tmp_path: Path, proxied: bool) -> None:
             assert bool(proxy.asked) == proxied
 
 
-def test_a_small_receive_maximum_and_small_packets_are_kept_to(tmp_path: Path) -> None:
-    broker = NarrowBroker(tmp_path / "broker", ["dev-1"])
+def test_a_broker_that_acknowledges_nothing_is_left(tmp_path: Path) -> None:
+    """Its connection lives, and no event waits for a receipt: health alone has no PUBACK."""
+    broker = MosquittoBroker(tmp_path / "broker", ["dev-1"])
+    with started(broker):
+        who = identity(broker.parties["dev-1"], broker.host, broker.port)
+        with ThreadedUplink(tmp_path, who, silence_s=1.0, health_period_s=0.5, keepalive_s=600) as device:
+            assert wait_until(lambda: device.uplink.online)
+            attempts = device.uplink.attempts
+            broker.pause()
+            try:
+                assert wait_until(lambda: device.uplink.attempts > attempts)
+            finally:
+                broker.resume()
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_small_receive_maximum_and_small_packets_are_kept_to(tmp_path: Path, at_once: int) -> None:
+    broker = NarrowBroker(tmp_path / "broker", ["dev-1"], at_once)
     with started(broker) as peer:
         who = identity(broker.parties["dev-1"], broker.host, broker.port)
         with ThreadedUplink(tmp_path, who) as device:

@@ -108,6 +108,9 @@ class Judge:
             self._forget_trips(now_ns)
         if reason is None:
             assert lease is not None
+            if self._closed is None and lease.epoch_ns != self._epoch_ns:
+                # The permission was lost and came back between two looks: what was approved before is void.
+                return self._close(now_ns, Reason.NO_LEASE)
             if lease.epoch_ns != self._epoch_ns:
                 self._epoch_ns, self._sequence = lease.epoch_ns, -1
                 self._recent.clear()

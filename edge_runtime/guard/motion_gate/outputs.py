@@ -38,8 +38,12 @@ class Output(ABC):
         """Send the safe value, before anything that still waits; False if it has to be tried again."""
 
     @abstractmethod
-    def tick(self, now_ns: int) -> None:
-        """Called now and then: whatever takes time is looked after."""
+    def tick(self, now_ns: int) -> bool:
+        """Called now and then: whatever takes time is looked after.
+
+        Returns:
+            Whether a safe value that had been taken has failed since, and has to be sent again.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -70,8 +74,9 @@ class DatagramOutput(Output):
         """Sends it now, if the receiver has room."""
         return self._send(frame)
 
-    def tick(self, now_ns: int) -> None:
+    def tick(self, now_ns: int) -> bool:  # noqa: ARG002 - it takes no time
         """Nothing takes time."""
+        return False
 
     def close(self) -> None:
         """Closes the socket."""
@@ -96,6 +101,7 @@ class ExecOutput(Output):
     def __init__(self, command: Sequence[str], safe: Sequence[str], limit_ns: int) -> None:
         self._command, self._safe, self._limit_ns = tuple(command), tuple(safe), limit_ns
         self._running: subprocess.Popen[bytes] | None = None
+        self._is_safe = False  # what runs sets the safe value
         self._doomed = Doomed()
         self._until_ns = 0
 
@@ -104,22 +110,28 @@ class ExecOutput(Output):
         self.tick(now_ns)
         if self._running is not None or self._doomed:
             return Reason.BUSY
+        self._is_safe = False
         return None if self._start(self._command, frame, now_ns) else Reason.OUTPUT
 
     def safe(self, frame: bytes, now_ns: int) -> bool:
         """Starts the other program, also beside one that does not end even when it is killed."""
         self._kill()
+        self._is_safe = True
         return self._start(self._safe, frame, now_ns)
 
-    def tick(self, now_ns: int) -> None:
-        """Takes notice of its end, or ends it."""
+    def tick(self, now_ns: int) -> bool:
+        """Takes notice of its end, or ends it; a program that ends with another code than 0 has set nothing."""
         self._doomed.reap()
         if self._running is None:
-            return
-        if self._running.poll() is not None:
+            return False
+        code = self._running.poll()
+        if code is not None:
             self._running = None
         elif now_ns >= self._until_ns:
             self._kill()
+        else:
+            return False
+        return self._is_safe and code != 0
 
     def close(self) -> None:
         """A safe value that is being set gets its time; nothing else runs on."""

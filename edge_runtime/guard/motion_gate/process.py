@@ -45,6 +45,9 @@ DEADLINE_NS = 300_000_000
 SAFE_TRIES_NS = 1_000_000_000
 """For so long it tries to send a safe value that the output does not take."""
 
+SAFE_ATTEMPTS = 5
+"""So often it sends a safe value again that the output took and that failed, such as a program's."""
+
 _OF_THE_STOP = Condition.ESTOP.mask | Condition.ESTOP_DISAGREES.mask
 _SUCCESSOR_NS = 1_000_000_000
 _STATUS = b'{"status":true}'
@@ -90,6 +93,7 @@ class MotionGate:
         self._lease: Lease | None = None
         self._safe_frame = safe_frame(settings.profile.axes)
         self._safe_until_ns: int | None = now_ns + SAFE_TRIES_NS  # what the actuator does now is not known
+        self._safe_left = SAFE_ATTEMPTS
         self._newest_ns: int | None = None
         self._looked_ns = now_ns
         self._parent = os.getppid()
@@ -116,7 +120,8 @@ class MotionGate:
         self._take()
         self._hear(self._clock())
         now_ns = self._clock()
-        self._output.tick(now_ns)
+        if self._output.tick(now_ns):
+            self._safe_failed(now_ns)
         self._send_safe(now_ns)
         if now_ns - self._looked_ns >= _SUCCESSOR_NS:
             self._looked_ns = now_ns
@@ -140,8 +145,15 @@ class MotionGate:
             self._lost(now_ns)
 
     def _lost(self, now_ns: int) -> None:
-        self._safe_until_ns = now_ns + SAFE_TRIES_NS
+        self._safe_until_ns, self._safe_left = now_ns + SAFE_TRIES_NS, SAFE_ATTEMPTS
         self._send_safe(now_ns)
+
+    def _safe_failed(self, now_ns: int) -> None:
+        """The output took the safe value, and it came to nothing: again, while there is no permission."""
+        self._judge.refused(now_ns, Reason.OUTPUT)
+        if self._judge.closed is not None and self._safe_left > 0:
+            self._safe_left -= 1
+            self._safe_until_ns = now_ns + SAFE_TRIES_NS
 
     def _send_safe(self, now_ns: int) -> None:
         if self._safe_until_ns is None:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge_runtime.clock import Clock
+from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.config import LoadedConfig
 from edge_runtime.engines.source import EngineSource
 from edge_runtime.node.camera import CameraDesk, Sight
 from edge_runtime.node.hot_swap.trial import Trial
 from edge_runtime.node.models import ReadyModel
 from edge_runtime.perception.pipeline import Lane
-from edge_runtime.protocol.swap import CandidateState
+from edge_runtime.protocol.swap import Candidate, CandidateState
 from edge_runtime.protocol.update import UpdateCode
 
 
@@ -70,6 +70,21 @@ class Beside:
         if self.activating:
             return CandidateState.ACTIVATING
         return CandidateState.LOADING if opened is None else CandidateState.LOADED
+
+    def told(self, now_ns: int) -> Candidate:
+        """How it stands, at a moment of CLOCK_MONOTONIC."""
+        opened = self.trial.opened
+        said = (None, "") if opened is None else (opened.code, opened.text)
+        code, text = said if self.code is None else (self.code, self.text)
+        return Candidate(
+            release=self.release,
+            package=None if opened is None else opened.package,
+            state=self.state(),
+            code=code,
+            text=text,
+            seconds=(now_ns - self.since_ns) / NS_PER_S,
+            shadow=self.trial.figures(),
+        )
 
 
 def sight_of(ready: ReadyModel, *, tracks_go_on: bool = False) -> Sight:

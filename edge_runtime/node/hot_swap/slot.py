@@ -2,19 +2,15 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from edge_runtime.clock import NS_PER_S
 from edge_runtime.config.updates import UpdatesConfig
-from edge_runtime.engines.opening import OpenedModel
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.node.hot_swap.agreement import Objects
 from edge_runtime.node.hot_swap.fitness import why_not, why_unfit
-from edge_runtime.node.hot_swap.parts import Beside, SlotParts, sight_of
-from edge_runtime.node.hot_swap.retiring import retire
-from edge_runtime.node.hot_swap.tally import Tally
+from edge_runtime.node.hot_swap.parts import Beside, SlotParts
+from edge_runtime.node.hot_swap.seat import Seat
 from edge_runtime.node.hot_swap.trial import Trial
 from edge_runtime.node.hot_swap.trial_records import TrialRequest
 from edge_runtime.node.models import ReadyModel, open_in_place, open_release, retune
@@ -23,14 +19,7 @@ from edge_runtime.perception.backends.politely import politely
 from edge_runtime.perception.pipeline import Evaluated, Outcome
 from edge_runtime.protocol import EventRecord
 from edge_runtime.protocol.release import TrackerRule
-from edge_runtime.protocol.swap import (
-    Candidate,
-    CandidateState,
-    GivenUp,
-    Kept,
-    RunningModel,
-    SlotLook,
-)
+from edge_runtime.protocol.swap import CandidateState, Kept, SlotLook
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.telemetry import get_logger
 from edge_runtime.updates.problems import UpdateRefused
@@ -53,31 +42,23 @@ class Slot:
     def __init__(self, name: str, ready: ReadyModel, parts: SlotParts) -> None:
         self.name = name
         self._parts = parts
-        self._first = ready
-        self._seat = 0, ready  # number of the lineup, and its model: read together
-        self._given_up: GivenUp | None = ready.given_up
+        self._seat = Seat(name, ready, parts)
         self._lock = threading.RLock()
-        self._tally = self._new_tally()
-        self._tallies = {0: self._tally}
         self._beside: Beside | None = None
         self._before: ReadyModel | None = None
-        self._rule = TrackerRule.RESTART
         self._opening: threading.Thread | None = None
-        self._leaving: list[threading.Thread] = []
         self._log = get_logger(model=name)
 
     @property
     def ready(self) -> ReadyModel:
         """The model in use."""
-        return self._seat[1]
+        return self._seat.ready
 
     # ---- the evaluator's thread
 
     def took(self, outcome: Outcome, events: Sequence[EventRecord]) -> None:
         """A frame of one of its cameras was looked at, and its rules ran."""
-        tally = self._tallies.get(outcome.lineup)
-        if tally is not None:
-            tally.took(outcome, events)
+        self._seat.took(outcome, events)
         beside = self._beside
         if (
             beside is not None
@@ -86,7 +67,7 @@ class Slot:
             and not beside.activating
             and beside.trial.wants()
         ):
-            lineup, ready = self._seat
+            lineup, ready = self._seat.taken
             if outcome.lineup == lineup:
                 labels = ready.model.manifest.labels
                 beside.trial.offer(outcome.frame, Objects.of(outcome.detections, labels, ready.score))
@@ -94,13 +75,9 @@ class Slot:
     def retuned(self) -> None:
         """Another configuration holds from the next frame on: its thresholds are those of the model in use."""
         with self._lock:
-            config, (lineup, ready) = self._parts.loaded.config, self._seat
-            ready = retune(config, self.name, ready)
-            self._seat = lineup, ready
+            self._seat.retuned()
             if self._before is not None:
-                self._before = retune(config, self.name, self._before)
-            for desk in self._parts.desks:
-                desk.expect(lineup, sight_of(ready, tracks_go_on=self._rule is TrackerRule.CONTINUE))
+                self._before = retune(self._parts.loaded.config, self.name, self._before)
 
     # ---- commands
 
@@ -199,8 +176,8 @@ class Slot:
                 self._go_back_to(release, folder)
                 return
             bad, self._before = self.ready, None
-            self._exchange(before, self._rule)
-            self._retire(bad)
+            self._seat.exchange(before, self._seat.rule)
+            self._seat.retire(bad)
         self._log.warning("a model is taken back", release=bad.release, to=before.release)
 
     def settle(self) -> None:
@@ -208,7 +185,7 @@ class Slot:
         with self._lock:
             before, self._before = self._before, None
             if before is not None:
-                self._retire(before)
+                self._seat.retire(before)
 
     def discard(self) -> None:
         """Free the candidate.
@@ -228,12 +205,10 @@ class Slot:
             beside.trial.end()
         if opening is not None:
             opening.join(_JOIN_S)
-        for thread in self._leaving:
-            if thread.is_alive():
-                thread.join(_JOIN_S)
+        self._seat.wait_for_leaving()
         with self._lock:
             for ready in (self.ready, self._before):
-                if ready is not None and ready.model is not self._first.model:
+                if ready is not None and ready.model is not self._seat.first.model:
                     ready.model.close()
             self._before = None
 
@@ -246,46 +221,13 @@ class Slot:
             before = self._before
             return SlotLook(
                 slot=self.name,
-                running=self._running(now_ns),
-                candidate=self._candidate(now_ns),
+                running=self._seat.running(now_ns),
+                candidate=None if self._beside is None else self._beside.told(now_ns),
                 previous=None
                 if before is None
                 else Kept(release=before.release, package=before.model.package.digest),
-                given_up=self._given_up,
+                given_up=self._seat.given_up,
             )
-
-    def _running(self, now_ns: int) -> RunningModel:
-        tally, ready, times = self._tally, self.ready, self._parts.lane.recent_times()
-        return RunningModel(
-            release=ready.release,
-            package=ready.model.package.digest,
-            seconds=(now_ns - tally.begun_ns) / NS_PER_S,
-            frames=tally.frames,
-            unanswered=tally.unanswered,
-            nonfinite=tally.nonfinite,
-            events=tally.events,
-            dropped=max(0, self._parts.dropped() - tally.dropped_before),
-            window_frames=times.inferences,
-            p50_ms=times.p50_ms,
-            p95_ms=times.p95_ms,
-        )
-
-    def _candidate(self, now_ns: int) -> Candidate | None:
-        beside = self._beside
-        if beside is None:
-            return None
-        opened = beside.trial.opened
-        said = (None, "") if opened is None else (opened.code, opened.text)
-        code, text = said if beside.code is None else (beside.code, beside.text)
-        return Candidate(
-            release=beside.release,
-            package=None if opened is None else opened.package,
-            state=beside.state(),
-            code=code,
-            text=text,
-            seconds=(now_ns - beside.since_ns) / NS_PER_S,
-            shadow=beside.trial.figures(),
-        )
 
     # ---- exchange
 
@@ -307,10 +249,9 @@ class Slot:
                 return
             self._beside = None
             stale, self._before = self._before, self.ready
-            self._rule = trackers
-            self._exchange(ready, trackers)
+            self._seat.exchange(ready, trackers)
             if stale is not None:
-                self._retire(stale)
+                self._seat.retire(stale)
         self._log.warning("another model looks", release=ready.release, package=ready.model.package.digest)
 
     def _go_back_to(self, release: str | None, folder: Path | None) -> None:
@@ -325,7 +266,7 @@ class Slot:
 
     def _go_back(self, release: str | None, folder: Path | None) -> None:
         """On a thread of its own."""
-        parts, execution = self._parts, self._first.execution
+        parts, execution = self._parts, self._seat.first.execution
         try:
             with politely():
                 if release is None or folder is None:
@@ -337,8 +278,8 @@ class Slot:
             return
         with self._lock:
             bad = self.ready
-            self._exchange(self._ready_of(opened, release), TrackerRule.RESTART)
-            self._retire(bad)
+            self._seat.exchange(self._seat.ready_of(opened, release), TrackerRule.RESTART)
+            self._seat.retire(bad)
         self._log.warning("a model is taken back", release=bad.release, to=release)
 
     def _not_activated(self, beside: Beside, text: str) -> None:
@@ -349,39 +290,7 @@ class Slot:
         parts, ready = self._parts, self.ready
         with politely():
             opened = open_release(parts.loaded, self.name, beside.folder, ready.execution, parts.engines)
-        return self._ready_of(opened, beside.release)
-
-    def _ready_of(self, opened: OpenedModel, release: str | None) -> ReadyModel:
-        settings = self._parts.loaded.config.models[self.name]
-        score = opened.model.manifest.thresholds.score if settings.score is None else settings.score
-        return replace(
-            self._first,
-            model=opened.model,
-            score=score,
-            openings=(opened.report,),
-            release=release,
-            given_up=None,
-        )
-
-    def _exchange(self, ready: ReadyModel, trackers: TrackerRule) -> None:
-        """The moment itself: a few assignments, and the lane's next batch is for the other model."""
-        models = (ready.model, *ready.variants)
-        sight = sight_of(ready, tracks_go_on=trackers is TrackerRule.CONTINUE)
-        tally = self._new_tally()
-
-        def announce(lineup: int) -> None:
-            self._tallies = {**self._tallies, lineup: tally}
-            self._seat = lineup, ready
-            for desk in self._parts.desks:
-                desk.expect(lineup, sight)
-
-        self._parts.lane.exchange(models, announce)
-        self._tallies = dict(list(self._tallies.items())[-2:])  # outcomes of the one before may still come
-        self._tally = tally
-        self._given_up = None
-
-    def _new_tally(self) -> Tally:
-        return Tally(self._parts.clock.monotonic_ns(), self._parts.dropped())
+        return self._seat.ready_of(opened, beside.release)
 
     def _drop_candidate(self) -> None:
         beside = self._beside
@@ -391,8 +300,3 @@ class Slot:
             raise UpdateRefused(UpdateCode.ACTIVATION, f"{beside.release} is about to take over", again=True)
         self._beside = None
         beside.trial.end()
-
-    def _retire(self, ready: ReadyModel) -> None:
-        """Free a model once no frame needs it; the one that ran first is freed by whoever opened it, too."""
-        self._leaving = [thread for thread in self._leaving if thread.is_alive()]
-        self._leaving.append(retire(self._parts.lane, ready.model))

@@ -6,6 +6,7 @@ that the candidate costs the cameras one copy of a frame, at most for the share 
 
 import contextlib
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from edge_runtime.clock import Clock
+from edge_runtime.clock import NS_PER_S, Clock
 from edge_runtime.lifeline import signal_name, told_parent
 from edge_runtime.node.hot_swap.agreement import Objects
 from edge_runtime.node.hot_swap.pacing import paced
+from edge_runtime.node.hot_swap.patience import MOST_STILL_S, Patience, rest_s, run_s, used_s
 from edge_runtime.node.hot_swap.shadow_count import ShadowCount
 from edge_runtime.node.hot_swap.trial_records import (
     MAX_LINE_BYTES,
@@ -36,10 +38,7 @@ _REST_GPU: Final = 9.0
 """After a frame the candidate rests for so many times what it took: a GPU knows no priority between processes, and
 gives it a tenth at most. On the CPU it follows from the share that the configuration gives."""
 
-_ANSWER_S: Final = 120.0
-"""For one frame; the process's own limit for a run is shorter."""
-
-_OPEN_S: Final = 600.0
+_LOOK_MS: Final = 1000
 _GONE_S: Final = 5.0
 
 
@@ -130,25 +129,44 @@ class Trial:
         )
 
     def _talk(self, line: socket.socket, child: "subprocess.Popen[bytes]") -> None:
-        request = self._request
-        builds_s = 2 * request.engines.build_budget if "tensorrt" in request.settings.providers else 0.0
+        request, on_cpu = self._request, self._request.effective == "cpu"
         # on a GPU it times by the wall clock, and to stop it would not stop what the GPU has begun
-        share = request.share if request.effective == "cpu" else 1.0
-        line.settimeout((_OPEN_S + builds_s) / share)
+        share = request.share if on_cpu else 1.0
         with line.makefile("rb") as reading:
             line.sendall(request.model_dump_json().encode() + b"\n")
             with paced(child, share):
+                lost = self._waits_for(line, child)
+                if lost is not None:
+                    self._fail(UpdateCode.LOAD, lost)
+                    return
+                line.settimeout(MOST_STILL_S)
                 answer = reading.readline(MAX_LINE_BYTES)
             if not answer:
                 return
             self.opened = TrialOpened.model_validate_json(answer)
             if self.opened.code is not None:
                 return
-            line.settimeout(_ANSWER_S)
+            line.settimeout(2 * run_s(1.0, on_cpu=on_cpu))  # the process's own limit for a run is shorter
             self._ready_ns = self._clock.monotonic_ns()
             while (offered := self._next()) is not None:
                 if not self._show(line, *offered, reading.readline):
                     return
+
+    def _waits_for(self, line: socket.socket, child: "subprocess.Popen[bytes]") -> str | None:
+        """Until the process says something, or has gone; why it is waited for no longer, or None."""
+        request = self._request
+        builds_s = 2 * request.engines.build_budget if "tensorrt" in request.settings.providers else 0.0
+        patience = Patience(most_still_s=MOST_STILL_S + builds_s)  # while another process builds it is still
+        listening = select.poll()
+        listening.register(line, select.POLLIN)
+        while not listening.poll(_LOOK_MS):
+            try:
+                lost = patience.lost(used_s(child.pid), self._clock.monotonic_ns() / NS_PER_S)
+            except OSError:
+                return None  # it has just gone
+            if lost is not None:
+                return lost
+        return None
 
     def _next(self) -> tuple[Frame, Objects] | None:
         with self._changed:
@@ -177,8 +195,9 @@ class Trial:
             raise AssertionError("frames are shown once it was opened")
         self._figures.add(objects, saw, opened.labels)
         ended = self._clock.monotonic_ns()
-        rest = 1 / self._request.share - 1 if opened.on_cpu else _REST_GPU
-        self._ready_ns = ended + int((ended - begun) * rest)
+        took_s = (ended - begun) / NS_PER_S
+        rest = rest_s(took_s, saw.used_ms / 1e3, self._request.share) if opened.on_cpu else took_s * _REST_GPU
+        self._ready_ns = ended + int(rest * NS_PER_S)
         return True
 
     def _over(self) -> None:

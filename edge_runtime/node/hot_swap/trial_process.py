@@ -26,6 +26,7 @@ from edge_runtime.errors import BackendError, DecodeError, EdgeRuntimeError
 from edge_runtime.lifeline import die_with_parent, leave_no_core
 from edge_runtime.node.engines import tensorrt_options
 from edge_runtime.node.hot_swap.fitness import why_not
+from edge_runtime.node.hot_swap.patience import run_s
 from edge_runtime.node.hot_swap.trial_records import (
     MAX_LINE_BYTES,
     Saw,
@@ -35,7 +36,7 @@ from edge_runtime.node.hot_swap.trial_records import (
     TrialRequest,
 )
 from edge_runtime.packages import open_package
-from edge_runtime.perception.backends import PROVING_TIMEOUT_S, Tensor
+from edge_runtime.perception.backends import Tensor
 from edge_runtime.perception.letterbox import Letterbox
 from edge_runtime.perception.model import LoadedModel
 from edge_runtime.protocol.update import UpdateCode
@@ -74,9 +75,13 @@ def main(arguments: list[str]) -> int:
             return 0
         model, told = opened
         _say(line, told)
-        looking = Looking(model, request.settings.score)
+        # while it is shown frames it is not stopped
+        looking = Looking(model, request.settings.score, run_s(1.0, on_cpu=told.on_cpu))
+        before_ns = time.process_time_ns()
         for image in _frames(reading):
-            _say(line, looking.look(image))
+            saw, now_ns = looking.look(image), time.process_time_ns()
+            _say(line, saw.model_copy(update={"used_ms": (now_ns - before_ns) / 1e6}))
+            before_ns = now_ns
         model.close()
     return 0
 
@@ -119,7 +124,7 @@ def _open(request: TrialRequest) -> tuple[LoadedModel, TrialOpened] | TrialOpene
         why = facts.degraded or f"{facts.effective} runs it, and {request.effective} the model in use"
         return _refused(UpdateCode.ENGINE_BUILD if _built(request) else UpdateCode.LOAD, why)
     try:
-        problem = _first_problem(model)
+        problem = _first_problem(model, _run_s(request))
     except EdgeRuntimeError as error:
         return _refused(UpdateCode.GOLDEN_VECTORS, str(error))
     if problem is not None:
@@ -130,6 +135,11 @@ def _open(request: TrialRequest) -> tuple[LoadedModel, TrialOpened] | TrialOpene
         on_cpu=facts.effective == "cpu",
         running_ms=running_ms,
     )
+
+
+def _run_s(request: TrialRequest) -> float:
+    """How long one run may take while the process is opened."""
+    return run_s(request.share, on_cpu=request.effective == "cpu")
 
 
 def _built(request: TrialRequest) -> bool:
@@ -155,13 +165,14 @@ def _open_package(request: TrialRequest, folder: Path, score: float | None) -> O
         threads=1,
         thresholds=Thresholds(deployed, settings.nms_iou),
         tensorrt=tensorrt_options(settings, request.batch),
+        first_run_s=_run_s(request),
     )
     return open_model(package, options, source, name=request.name, holds=False)
 
 
-def _first_problem(model: LoadedModel) -> str | None:
+def _first_problem(model: LoadedModel, timeout_s: float) -> str | None:
     """What its golden vectors find, or without any what a picture does; None where all is well."""
-    subject = Subject(model.package, model.backend)
+    subject = Subject(model.package, model.backend, timeout_s)
     problems = list(golden_problems(subject))
     if not model.manifest.golden:
         outputs, _ = subject.show(scene(_SCENE).image)
@@ -176,7 +187,7 @@ def _time_running(request: TrialRequest) -> float | None:
     except EdgeRuntimeError:
         return None
     try:
-        looking = Looking(model, None)
+        looking = Looking(model, None, _run_s(request))
         taken = [looking.look(scene(_SCENE).image).ms for _ in range(_TIMED)]
     finally:
         model.close()
@@ -193,10 +204,11 @@ class Looking:
     Args:
         model: loaded.
         score: at which its detections count; None for that of its package.
+        timeout_s: that one run may take, on the clock.
     """
 
-    def __init__(self, model: LoadedModel, score: float | None) -> None:
-        self._model = model
+    def __init__(self, model: LoadedModel, score: float | None, timeout_s: float) -> None:
+        self._model, self._timeout_s = model, timeout_s
         self._score = model.manifest.thresholds.score if score is None else score
         self._tensor: Tensor = model.preprocessor.allocate(1)
         self._geometry: Letterbox | None = None
@@ -210,7 +222,7 @@ class Looking:
         geometry = self._geometry = model.preprocessor.fill(image, self._tensor, 0, self._geometry)
         begun = self._now()
         try:
-            outputs = model.backend.infer(model.feeds(self._tensor, 1), PROVING_TIMEOUT_S)
+            outputs = model.backend.infer(model.feeds(self._tensor, 1), self._timeout_s)
             ms = (self._now() - begun) / 1e6
             found = model.postprocessor(outputs, 0, geometry)
         except (BackendError, DecodeError):

@@ -83,6 +83,7 @@ class Saw(TrialRecord):
         nonfinite: some value that decides about boxes was no number.
         unanswered: it failed or took too long, or gave nothing else.
         ms: of the run alone; None where it failed.
+        used_ms: processor time of the process for all of it.
     """
 
     xyxy: tuple[tuple[float, float, float, float], ...] = ()
@@ -90,3 +91,4 @@ class Saw(TrialRecord):
     nonfinite: bool = False
     unanswered: bool = False
     ms: float | None = None
+    used_ms: Annotated[float, Field(ge=0)] = 0.0

@@ -8,7 +8,7 @@ from edge_runtime.perception.pipeline.execution import (
 )
 from edge_runtime.perception.pipeline.lane import Lane
 from edge_runtime.perception.pipeline.loop import TICK_S, Consumer, Pipeline
-from edge_runtime.perception.pipeline.outcome import Evaluated, NotEvaluated, Outcome, Unseen
+from edge_runtime.perception.pipeline.outcome import Evaluated, NotEvaluated, Outcome, OutcomeJudge, Unseen
 from edge_runtime.perception.pipeline.supply import LaneSource
 from edge_runtime.perception.pipeline.timing import StageSummary, StageTimes
 from edge_runtime.perception.pipeline.under_way import UnderWay
@@ -22,6 +22,7 @@ __all__ = [
     "LaneSource",
     "NotEvaluated",
     "Outcome",
+    "OutcomeJudge",
     "Pipeline",
     "StageSummary",
     "StageTimes",

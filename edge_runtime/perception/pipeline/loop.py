@@ -13,7 +13,7 @@ from typing import Protocol
 from edge_runtime.clock import Clock
 from edge_runtime.errors import DecodeError
 from edge_runtime.perception.pipeline.lane import Lane
-from edge_runtime.perception.pipeline.outcome import Evaluated, NotEvaluated, Outcome, Unseen
+from edge_runtime.perception.pipeline.outcome import NotEvaluated, Outcome, OutcomeJudge, Unseen
 from edge_runtime.perception.pipeline.results import Completed
 from edge_runtime.perception.pipeline.timing import StageTimes
 from edge_runtime.sources.frame import Frame
@@ -53,8 +53,7 @@ class Pipeline:
         self._times = times
         self._clock = clock
         self._results: queue.Queue[Completed] = queue.Queue(maxsize=depth)
-        self._nonfinite_limit = nonfinite_limit
-        self._nonfinite_run: dict[str, int] = {}
+        self._judge = OutcomeJudge(nonfinite_limit)
         self._stop = threading.Event()
         self._closed = threading.Event()
 
@@ -136,13 +135,4 @@ class Pipeline:
         except DecodeError as error:
             return NotEvaluated(frame, Unseen.LAYOUT, str(error), name, lineup)
         self._times.record("postprocess", self._clock.monotonic_ns() - begun, (frame.source,))
-        if detections.nonfinite > 0 and len(detections) == 0:
-            run = self._nonfinite_run.get(frame.source, 0) + 1
-            self._nonfinite_run[frame.source] = run
-            if run < self._nonfinite_limit:
-                text = "the model gave non-finite values only"
-                return NotEvaluated(frame, Unseen.NONFINITE, text, name, lineup)
-            text = f"model {name} gave non-finite values only, {run} times in a row: run edge-runtime model check"
-            return NotEvaluated(frame, Unseen.MODEL_FAULT, text, name, lineup)
-        self._nonfinite_run[frame.source] = 0
-        return Evaluated(frame, detections, name, completed.variant, lineup)
+        return self._judge.outcome(frame, detections, name, variant=completed.variant, lineup=lineup)

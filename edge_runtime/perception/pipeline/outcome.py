@@ -52,3 +52,31 @@ class NotEvaluated:
 
 
 Outcome = Evaluated | NotEvaluated
+
+
+class OutcomeJudge:
+    """Tells an answer from the non-finite values of a model that is not fit to run. Belongs to one thread.
+
+    Args:
+        limit: so many frames of a camera in a row with non-finite values and nothing else are a fault of the model.
+    """
+
+    def __init__(self, limit: int = 5) -> None:
+        self._limit = limit
+        self._runs: dict[str, int] = {}
+
+    def outcome(
+        self, frame: Frame, detections: Detections, model: str, *, variant: int = 0, lineup: int = 0
+    ) -> Outcome:
+        """What a model's detections come to."""
+        if detections.nonfinite == 0 or len(detections) > 0:
+            self._runs[frame.source] = 0
+            return Evaluated(frame, detections, model, variant, lineup)
+        run = self._runs[frame.source] = self._runs.get(frame.source, 0) + 1
+        if run < self._limit:
+            text = "the model gave non-finite values only"
+            return NotEvaluated(frame, Unseen.NONFINITE, text, model, lineup)
+        text = (
+            f"model {model} gave non-finite values only, {run} times in a row: run edge-runtime model check"
+        )
+        return NotEvaluated(frame, Unseen.MODEL_FAULT, text, model, lineup)

@@ -6,7 +6,7 @@
 from edge_runtime.updates.download.downloader import Downloader, Origin, Shelf
 from edge_runtime.updates.download.metered import default_route_interface, is_metered
 from edge_runtime.updates.download.progress import Progress
-from edge_runtime.updates.download.rules import Budget, DownloadRules, NoBudget
+from edge_runtime.updates.download.rules import Budget, DownloadRules
 from edge_runtime.updates.download.shortcut import LocalCopies, Shortcut
 from edge_runtime.updates.download.watch import DownloadCancelled
 from edge_runtime.updates.wants import Want
@@ -17,7 +17,6 @@ __all__ = [
     "DownloadRules",
     "Downloader",
     "LocalCopies",
-    "NoBudget",
     "Origin",
     "Progress",
     "Shelf",

@@ -13,14 +13,6 @@ class Budget(Protocol):
         ...
 
 
-class NoBudget:
-    """A link that costs nothing by the byte."""
-
-    def claim(self, count: int) -> bool:  # noqa: ARG002 - the protocol's
-        """Always."""
-        return True
-
-
 @dataclass(frozen=True, slots=True)
 class DownloadRules:
     """Bounds of a download.

@@ -8,7 +8,7 @@ from edge_runtime.updates.machine.observed import Candidate, Errand
 from edge_runtime.updates.machine.orders import Order
 from edge_runtime.updates.machine.seen import Decision, Rules, Seen
 from edge_runtime.updates.machine.shadow import judge_shadow
-from edge_runtime.updates.machine.table import MOST_LOSSES
+from edge_runtime.updates.machine.table import ALONE_MS, MOST_LOSSES
 from edge_runtime.updates.machine.work import Before, Work
 
 _S = UpdateState
@@ -56,20 +56,27 @@ def _failed(work: Work, seen: Seen, errand: Errand, rules: Rules) -> Work:
     )
 
 
-def verified(work: Work, seen: Seen, _rules: Rules) -> Decision:
-    """Load it beside what is in use: fit, engine, golden vectors."""
+def verified(work: Work, seen: Seen, rules: Rules) -> Decision:
+    """Load it beside what is in use: fit, engine, golden vectors.
+
+    Where what is in use has crashed beside it, that one has to stay alone first: a release that was accepted and
+    dies is then given up by its own starts, and what comes in its place is not refused for it.
+    """
     if seen.view is None:
         return Decision(work)
     candidate = _candidate(work, seen)
     if candidate is None:
-        return Decision(work, (Order.LOAD,))
+        alone_ms = min(ALONE_MS, rules.deadlines.prepare // 4)
+        waits = work.losses and seen.view.in_use.seconds * 1000 < alone_ms
+        return Decision(work, () if waits else (Order.LOAD,))
     if candidate.loading is CandidateState.FAILED:
         code = candidate.code or UpdateCode.LOAD
         return Decision(work.to(_S.REFUSED, seen.now, code, candidate.text))
     if candidate.loading is CandidateState.LOADING:
         return Decision(work)
+    beside = Before.of(seen.view.in_use, seen.device.guard, seen.device.celsius)
     return Decision(
-        work.to(_S.STAGED, seen.now).model_copy(update={"shadow_celsius": _celsius(seen)}),
+        work.to(_S.STAGED, seen.now).model_copy(update={"shadow_celsius": _celsius(seen), "before": beside}),
     )
 
 
@@ -159,12 +166,28 @@ def _candidate(work: Work, seen: Seen) -> Candidate | None:
 
 
 def _lost(work: Work, seen: Seen) -> Decision:
-    """Perception began anew; a candidate that takes it down again and again is refused."""
-    if work.losses + 1 >= MOST_LOSSES:
-        text = f"perception began anew {work.losses + 1} times while this release was beside the one in use"
-        return Decision(work.to(_S.REFUSED, seen.now, UpdateCode.CRASH_LOOP, text))
+    """Perception began anew; a candidate that takes it down again and again is refused.
+
+    A stop of the device or of the whole service is no crash.
+    """
     again = work.to(_S.VERIFIED, seen.now)
-    return Decision(again.model_copy(update={"losses": work.losses + 1}))
+    if not _crashed(work, seen):
+        return Decision(again)
+    losses = work.losses + 1
+    if losses >= MOST_LOSSES:
+        text = f"perception began anew {losses} times while this release was beside the one in use"
+        return Decision(work.to(_S.REFUSED, seen.now, UpdateCode.CRASH_LOOP, text))
+    text = f"perception crashed {losses} times beside this release: what is in use has to stay alone first"
+    return Decision(again.model_copy(update={"losses": losses, "text": text}))
+
+
+def _crashed(work: Work, seen: Seen) -> bool:
+    """Whether perception alone has ended since the release was put beside it: neither the guard nor the device."""
+    before = work.before
+    if before is None or seen.view is None:
+        return True  # an earlier build did not write it down
+    same_device = work.entered.boot_id == seen.now.boot_id and before.guard == seen.device.guard
+    return same_device and before.process != seen.view.in_use.process
 
 
 def _celsius(seen: Seen) -> float | None:

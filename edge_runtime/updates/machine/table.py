@@ -22,6 +22,10 @@ SETTLED_MS = 10 * _MINUTE_MS
 MOST_LOSSES = 3
 """Candidates of one assignment that go down with perception's process before it counts as their doing."""
 
+ALONE_MS = 10 * _MINUTE_MS
+"""So long what is in use has to stay without a candidate once it has crashed beside one: `store.starting` counts
+shorter starts against it."""
+
 MOST_MOVES = 400
 """Changes of state of one assignment; Mender's bound against loops, with room for a robot that often moves."""
 

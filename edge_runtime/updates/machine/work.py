@@ -22,7 +22,7 @@ Text = Annotated[str, Field(max_length=300)]
 
 
 class Before(OnDisk):
-    """What ran before an activation, to which the time after it is held.
+    """What ran before an activation, to which the time after it is held; or when a candidate was put beside it.
 
     Attributes:
         process, guard: of perception and of the guard then.
@@ -70,10 +70,10 @@ class Work(OnDisk):
         begun: the release may have been put on trial; an end that is not `HEALTHY` has to take it back.
         shadowed: it has run beside the one in use for as long as its terms want.
         shadow_celsius: of the hottest zone when that began.
-        before: what ran before the activation.
+        before: what ran when it was put beside it, and from its activation on, what ran before that.
         failures, failed, wait_ms: errands that failed in a row, when the last did, and how long to leave it alone.
         starts: of this process in a row that found it in this state.
-        losses: candidates that were lost with perception's process.
+        losses: candidates that were lost with perception's process when that crashed.
         moves: changes of state.
     """
 

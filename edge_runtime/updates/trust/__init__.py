@@ -1,7 +1,7 @@
 """Trust: what people signed offline and what the director assigned, or a refusal by name.
 
 `Trust` refreshes the TUF metadata and admits assignments; `HttpFetch` brings metadata over HTTPS. Everything that
-judges (`chain`, `moment`, `memory`, `admission`) takes bytes and times and does no input or output.
+judges (`chain`, `listing`, `moment`, `memory`, `admission`) takes bytes and times and does no input or output.
 
 Importing this room costs nothing: tuf takes 0.2 s, and is imported with the first of these names.
 """

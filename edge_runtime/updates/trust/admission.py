@@ -23,8 +23,9 @@ from edge_runtime.protocol.update import (
 )
 from edge_runtime.protocol.wire import WireError
 from edge_runtime.updates.problems import UpdateRefused
-from edge_runtime.updates.trust.chain import Chain, Listing
+from edge_runtime.updates.trust.chain import Chain
 from edge_runtime.updates.trust.fit import refuse_misfit
+from edge_runtime.updates.trust.listing import Listing
 from edge_runtime.updates.trust.memory import Line
 from edge_runtime.updates.trust.moment import JudgedTime, iso
 

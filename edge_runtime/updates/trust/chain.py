@@ -6,7 +6,6 @@ the same chain over the files that the `Updater` left, by tuf's own records and 
 means for them is decided in `moment`. `tests/updates/trust/test_oracle.py` holds the two against each other.
 """
 
-import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -15,17 +14,15 @@ from typing import Any, TypeVar
 
 from securesystemslib.signer import Signature
 from tuf.api.exceptions import RepositoryError
-from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
+from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, Targets, Timestamp
 
 from edge_runtime.errors import first_line
 from edge_runtime.protocol.release import canonical
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
+from edge_runtime.updates.trust.listing import MALFORMED, Listing, read_listing
 
 SignedT = TypeVar("SignedT", bound=Signed)
-
-_MALFORMED = (RepositoryError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What tuf's records let out for what is no metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,43 +67,6 @@ class Chain:
     def lists(self, role: str) -> bool:
         """Whether the snapshot knows metadata of a role; the director has none."""
         return f"{role}.json" in self.snapshot.meta
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Verified metadata of a role that signs releases; a target is read when it is asked for.
-
-    Attributes:
-        signed: all of it but its targets.
-        targets: those, as plain data, by path.
-    """
-
-    signed: Targets
-    targets: Mapping[str, Any]
-
-    @property
-    def version(self) -> int:
-        """Of the metadata."""
-        return int(self.signed.version)
-
-    @property
-    def end_ms(self) -> int:
-        """When it ends, milliseconds since 1970."""
-        return end_ms(self.signed)
-
-    def target(self, path: str) -> TargetFile | None:
-        """What is signed under a path; None where nothing is.
-
-        Raises:
-            UpdateRefused: METADATA_INVALID: what is signed there is no target.
-        """
-        plain = self.targets.get(path)
-        if plain is None:
-            return None
-        try:
-            return TargetFile.from_dict(copy.deepcopy(plain), path)  # tuf takes apart what it is given
-        except _MALFORMED as error:
-            raise _invalid(path.partition("/")[0], f"lists {path} wrongly: {first_line(error)}") from None
 
 
 def end_ms(signed: Signed) -> int:
@@ -156,7 +116,7 @@ def verify_role(chain: Chain, kept: KeptMetadata, role: str) -> Listing:
     _require_listed(data, meta, role)
     try:
         found = _as_signed(data, role, chain.targets) or _listing(_load(Targets, data, chain.targets, role))
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise _invalid(role, f"cannot be trusted: {first_line(error)}") from None
     _require_version(found.signed, meta, role)
     return found
@@ -177,16 +137,19 @@ def _as_signed(data: bytes, role: str, delegator: Targets) -> Listing | None:
     by_key = {one.keyid: one for one in signatures}
     if len(by_key) < len(signatures) or not delegator.get_verification_result(role, said, by_key):
         return None
-    plain = json.loads(said)
-    targets = plain["targets"]
-    if plain["_type"] != Targets.type or not isinstance(targets, dict):
-        return None
-    return Listing(Targets.from_dict({**plain, "targets": {}}), targets)
+    return read_listing(said)
 
 
 def _listing(signed: Targets) -> Listing:
-    """The same of metadata that tuf has read."""
-    return Listing(signed, {path: target.to_dict() for path, target in signed.targets.items()})
+    """The same of metadata that tuf has read.
+
+    Raises:
+        ValueError: its own content cannot be written down.
+    """
+    found = read_listing(canonical(signed.to_dict()))
+    if found is None:
+        raise ValueError("it is not of the type targets")
+    return found
 
 
 def _listed(

@@ -25,12 +25,13 @@ from edge_runtime.updates.trust.cache import MetadataFolder, Stamp
 from edge_runtime.updates.trust.chain import (
     Chain,
     KeptMetadata,
-    Listing,
+    end_ms,
     newest_root,
     verify_chain,
     verify_role,
 )
 from edge_runtime.updates.trust.fetch import Fetch, FetchFailed
+from edge_runtime.updates.trust.listing import Listing
 from edge_runtime.updates.trust.memory import Memory, keys_digest
 from edge_runtime.updates.trust.moment import JudgedTime
 from edge_runtime.updates.trust.refresh import refresh_into
@@ -179,7 +180,7 @@ class Trust:
         role_name = kind_of(assignment.slot).role
         role = verified.role(role_name)
         # before the assignment's own end: a clock that is wrong comes right, and then it is as good as ever
-        moment.refuse_ended({**chain.ends_ms(), role_name: role.end_ms}, proof_ms)
+        moment.refuse_ended({**chain.ends_ms(), role_name: end_ms(role.signed)}, proof_ms)
         admission.refuse_run_out(assignment, moment, proof_ms)
         terms = admission.terms_of(assignment, chain.targets, role)
         self._follow(assignment.slot, role)

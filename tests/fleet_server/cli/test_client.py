@@ -1,9 +1,11 @@
-"""Bounds of what the command line waits for and takes, against a server that drips."""
+"""What the command line asks, and bounds of what it waits for and takes, against a server that drips."""
 
 import io
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import httpx
 import pytest
@@ -32,11 +34,18 @@ class Ticking:
 
 
 class Drips(BaseHTTPRequestHandler):
-    """Answers with a hundred pieces of ten bytes."""
+    """Answers with a hundred pieces of ten bytes; below `/said` with what it was asked."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self.path.startswith("/said"):
+            body = json.dumps(self.path).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            return
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -62,6 +71,22 @@ def client() -> Iterator[FleetClient]:
     made.close()
     server.shutdown()
     server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "asked"),
+    [
+        ("/said", {}, "/said"),
+        ("/said", {"limit": 5, "after": None}, "/said?limit=5"),
+        ("/said?state=running", {}, "/said?state=running"),
+        ("/said?state=running", {"limit": 5}, "/said?state=running&limit=5"),
+        ("/said/a%2Fb?x=%26", {"after": "ä b"}, "/said/a%2Fb?x=%26&after=%C3%A4+b"),
+    ],
+)
+def test_what_stands_in_a_path_is_asked_with_the_rest(
+    client: FleetClient, path: str, parameters: dict[str, Any], asked: str
+) -> None:
+    assert client.get(path, **parameters) == asked
 
 
 def test_a_download_is_whole(client: FleetClient) -> None:

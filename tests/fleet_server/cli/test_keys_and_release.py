@@ -450,8 +450,8 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
     for text, sentence in (
         ("fit: {gpu: 1}\n", "fit.gpu"),
         ("- a\n", "--terms"),
-        ("a: [\n", "no YAML"),
-        ("a: 2026-99-99", "quote it"),
+        ("a: [\n", "line 1: a value is missing or a bracket has nothing before it"),
+        ("fit: {}\nfit: {}\n", "line 2: fit: is given twice"),
     ):
         path.write_text(text)
         with pytest.raises(ConfigError, match=sentence):

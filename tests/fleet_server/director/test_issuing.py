@@ -1,6 +1,7 @@
 """Signing what was decided: numbers, ends, nonces and keys, and that a device's own trust accepts it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from edge_runtime.protocol.envelope import read_envelope, record_in
 from edge_runtime.protocol.release import ReleaseKind
 from edge_runtime.protocol.release_values import NumberBounds
 from edge_runtime.protocol.update import ASSIGNMENT_TYPE, CONFIGURATION_SLOT, DIRECTOR_ROLE, Assignment
+from fleet_server.cli.main import run as fleet_command
 from fleet_server.director.desired import MOST_ASSIGNMENTS, MOST_SETTLED, DesiredDraft, compose
 from fleet_server.director.issuing import LIFE_MS, RENEW_BEFORE_MS, Director
 from fleet_server.director.signing import PublishedSigning
@@ -245,8 +247,11 @@ def test_with_the_keys_of_a_ceremony_the_verified_targets_vouch_for_it(tmp_path:
 
 def test_before_the_ceremony_it_says_what_to_do(tmp_path: Path, store: Store) -> None:
     signing = PublishedSigning(OnlineKeys(ServerPaths(tmp_path)))
-    with store.read() as session, pytest.raises(ReleaseRefused, match="fleet keys init"):
+    with store.read() as session, pytest.raises(ReleaseRefused) as refused:
         signing(session)
+    commands = re.findall("`(fleet [^`]+)`", str(refused.value))
+    assert commands == ["fleet keys init", "fleet release publish"]
+    assert [fleet_command([*command.split()[1:], "--help"]) for command in commands] == [0, 0], "they exist"
 
 
 def test_what_an_earlier_director_signed_is_signed_anew_at_once(fleet: PaperFleet) -> None:

@@ -189,6 +189,48 @@ def test_the_file_knows_how_much_is_here(evidence: EvidenceStore, store: Store, 
     assert evidence.append("dev-1", SHA, 300, CROP[300:]).complete
 
 
+def _left_without_a_name(evidence: EvidenceStore, folder: Path, data: bytes) -> None:
+    """As a server that was killed between the last byte and the name leaves it."""
+    evidence.append("dev-1", SHA, 0, CROP[:100])
+    (folder / "partial" / f"dev-1.{SHA}").write_bytes(data)
+
+
+def test_what_is_here_without_a_name_is_finished_before_it_is_called_here(
+    evidence: EvidenceStore, store: Store, folder: Path
+) -> None:
+    _left_without_a_name(evidence, folder, CROP)
+    assert evidence.status("dev-1", SHA) == Upload(len(CROP), len(CROP), complete=True)
+    assert (folder / SHA[:2] / SHA).read_bytes() == CROP
+    assert _row(store) == ("complete", len(CROP))
+
+
+@pytest.mark.parametrize("data", [bytes(len(CROP)), CROP + b"x"])
+def test_other_bytes_without_a_name_begin_anew(
+    evidence: EvidenceStore, store: Store, folder: Path, data: bytes
+) -> None:
+    _left_without_a_name(evidence, folder, data)
+    assert evidence.status("dev-1", SHA) == Upload(0, len(CROP), complete=False)
+    assert _row(store) == ("expected", 0)
+    assert evidence.append("dev-1", SHA, 0, CROP).complete
+
+
+def test_nothing_without_a_name_is_called_here_while_it_cannot_be_named(
+    evidence: EvidenceStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _left_without_a_name(evidence, folder, CROP)
+    with evidence._folder.growing("dev-1", SHA), pytest.raises(EvidenceBusy):
+        evidence.status("dev-1", SHA)
+
+    def refuse(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(StorageFull, match="Input/output"):
+            evidence.status("dev-1", SHA)
+    assert evidence.status("dev-1", SHA).complete
+
+
 def test_only_one_request_writes(evidence: EvidenceStore) -> None:
     folder = evidence._folder
     with folder.growing("dev-1", SHA), pytest.raises(EvidenceBusy):
@@ -198,10 +240,13 @@ def test_only_one_request_writes(evidence: EvidenceStore) -> None:
 
 def test_concurrent_uploads_of_one_piece_end_whole(evidence: EvidenceStore) -> None:
     def upload() -> None:
-        while not (standing := evidence.status("dev-1", SHA)).complete:
-            piece = CROP[standing.offset : standing.offset + 500]
+        is_here = False
+        while not is_here:
             with contextlib.suppress(WrongOffset, EvidenceBusy):
-                evidence.append("dev-1", SHA, standing.offset, piece)
+                standing = evidence.status("dev-1", SHA)
+                is_here = standing.complete
+                assert is_here == (standing.offset == len(CROP))
+                evidence.append("dev-1", SHA, standing.offset, CROP[standing.offset : standing.offset + 500])
 
     threads = [threading.Thread(target=upload) for _ in range(3)]
     for thread in threads:

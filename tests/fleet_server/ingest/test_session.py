@@ -11,8 +11,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edge_runtime.clock import SystemClock
 from edge_runtime.protocol.enrolment import BrokerAddress
+from fleet_server.ingest.client import without_properties
 from fleet_server.ingest.parcels import Arrival
 from fleet_server.ingest.session import NeedsMqtt5, Session, SessionSettings, Ticket, end_loop
+from tests.rigs.bare_mqtt import bare, length, packet, text
 from tests.rigs.brokers import KINDS, Broker, connected, running_broker
 from tests.rigs.ingest_process import wait_for
 
@@ -30,6 +32,7 @@ class Rig:
 
     def __init__(self, broker: Broker, party: str = "fleet-ingest", **settings: object) -> None:
         self.arrivals: list[Arrival] = []
+        self.is_full = self.is_broken = False
         self.session = Session(
             SessionSettings(
                 BrokerAddress(host=broker.host, port=broker.port),
@@ -38,8 +41,19 @@ class Rig:
                 **settings,  # type: ignore[arg-type]
             ),
             SystemClock(),
-            self.arrivals.append,
+            self._deliver,
         )
+
+    def payloads(self) -> list[bytes]:
+        return [arrival.payload for arrival in self.arrivals]
+
+    def _deliver(self, arrival: Arrival) -> bool:
+        if self.is_broken:
+            self.is_broken = False
+            raise KeyError("what a device sent")
+        if not self.is_full:
+            self.arrivals.append(arrival)
+        return not self.is_full
 
 
 @pytest.fixture
@@ -100,6 +114,106 @@ def test_a_command_that_the_broker_refuses_was_not_sent(tmp_path: Path) -> None:
         assert rig.session.publish_confirmed("fleet/v1/dev-1/up/ev/0", b"x", 60, 5) is False
         assert rig.session.counts.refused_publishes == 1
         rig.session.stop()
+
+
+@pytest.fixture
+def mosquitto(tmp_path: Path) -> Iterator[Broker]:
+    with running_broker("mosquitto", tmp_path / "broker", ["dev-1"]) as started:
+        yield started
+
+
+def _up(rig: Rig) -> Session:
+    rig.session.start()
+    assert rig.session.wait_up(15)
+    return rig.session
+
+
+def test_properties_that_paho_refuses_do_not_keep_the_server_away(mosquitto: Broker) -> None:
+    """U+FEFF is text to the broker and an error to paho; retained, it would come with every subscription."""
+    topic, odd = "fleet/v1/dev-1/presence", b"\x26" + text("\ufeff") + text("\ufeff")
+    with bare(mosquitto.port, mosquitto.parties["dev-1"]) as thief:
+        body = text("thief") + b""
+        thief.send(packet(0x10, text("MQTT") + b"\x05\x02\x00\x14\x00" + body))
+        answer = thief.packet()
+        assert answer is not None
+        assert answer[0] == 0x20
+        thief.send(packet(0x33, text(topic) + b"\x00\x01" + length(len(odd)) + odd + b"retained"))
+        answer = thief.packet()
+        assert answer is not None
+        assert answer[0] == 0x40
+        rig = Rig(mosquitto)
+        session = _up(rig)
+        assert wait_for(lambda: rig.payloads() == [b"retained"])
+        thief.send(packet(0x30, text(topic) + length(len(odd)) + odd + b"at once"))
+        assert wait_for(lambda: rig.payloads() == [b"retained", b"at once"])
+    assert [arrival.topic for arrival in rig.arrivals] == [topic] * 2
+    assert (session.counts.connects, session.counts.losses) == (1, 0)
+    session.stop()
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 20_000])
+@pytest.mark.parametrize("number", [b"", b"\x00\x07"])
+def test_properties_are_skipped_by_their_length(number: bytes, size: int) -> None:
+    head, tail = text("fleet/v1/dev-1/presence") + number, b"payload"
+    found = without_properties(bytearray(head + length(size) + bytes(size) + tail), numbered=bool(number))
+    assert found == head + b"\0" + tail
+
+
+@pytest.mark.parametrize(
+    "odd", [b"", b"\x00", b"\x00\x01a", b"\xff\xff", b"\x00\x01a\x05xy", b"\x00\x01a\xff\xff\xff\xff\x7f"]
+)
+def test_lengths_that_do_not_fit_are_left_to_paho(odd: bytes) -> None:
+    assert without_properties(bytearray(odd), numbered=False) == odd
+
+
+def test_an_error_in_pahos_thread_ends_the_connection_and_another_is_made(
+    mosquitto: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig = Rig(mosquitto)
+    session = _up(rig)
+    rig.is_broken = True
+    with connected(mosquitto, "dev-1") as device:
+        device.publish(UP, b"odd")
+        assert wait_for(lambda: session.counts.connects == 2)
+        assert device.publish(UP, b"next")
+        assert wait_for(lambda: b"next" in rig.payloads())
+    assert session.counts.losses == 1
+    assert session.counts.last_reason == "KeyError"
+    assert "what a device sent" not in "".join(capsys.readouterr())
+    session.stop()
+
+
+def test_what_was_left_out_does_not_fill_the_brokers_window_for_ever(mosquitto: Broker) -> None:
+    rig = Rig(mosquitto, receive_maximum=2)
+    session = _up(rig)
+    session.redeliver()
+    rig.is_full = True
+    with connected(mosquitto, "dev-1") as device:
+        assert device.publish(UP, b"first")
+        assert device.publish(UP, b"second")
+        assert wait_for(lambda: session._left_out == 1)
+        rig.is_full = False
+        assert device.publish(UP, b"third")
+        session.redeliver()
+        assert wait_for(lambda: session.counts.connects == 2)
+        for number in range(5):
+            assert device.publish(UP, b"later %d" % number)
+            assert wait_for(lambda number=number: b"later %d" % number in rig.payloads())  # type: ignore[misc]
+            session.acknowledge(rig.arrivals[-1].ticket)
+    session.redeliver()
+    assert session.counts.connects == 2, "nothing more was left out"
+    session.stop()
+
+
+def test_a_refusal_is_not_remembered_for_another_connections_message(mosquitto: Broker) -> None:
+    rig = Rig(mosquitto)
+    session = _up(rig)
+    assert session.publish_confirmed("fleet/v1/dev-1/up/ev/0", b"x", 60, 0) is False
+    assert wait_for(lambda: session.counts.refused_publishes == 1)
+    mosquitto.restart()
+    assert wait_for(lambda: session.counts.connects == 2)
+    assert session.publish_confirmed(COMMAND, b"x", 60, 5) is True  # under the same number
+    session.stop()
 
 
 def test_without_a_broker_it_waits_and_ends_when_told(broker: Broker) -> None:

@@ -30,6 +30,7 @@ class Outlet:
 
     def __init__(self) -> None:
         self.log: list[tuple[str, Any]] = []
+        self.redelivered_at: list[int] = []  # acknowledgements before it
 
     def publish(self, topic: str, payload: bytes) -> bool:
         self.log.append((topic, Receipt.decode(payload)))
@@ -37,6 +38,9 @@ class Outlet:
 
     def acknowledge(self, ticket: object) -> None:
         self.log.append(("ack", ticket))
+
+    def redeliver(self) -> None:
+        self.redelivered_at.append(len(self.acks()))
 
     def receipts(self) -> list[Receipt]:
         return [found for name, found in self.log if name != "ack"]
@@ -204,13 +208,15 @@ def test_what_was_taken_is_finished_before_the_end(make: Callable[..., Loop], st
 def test_a_full_queue_leaves_messages_out_and_says_zero_credit_then_lets_them_go_on(
     make: Callable[..., Loop],
 ) -> None:
-    loop, rig = make(queue_messages=16, batch_events=20), DeviceRig()
+    loop, rig = make(queue_messages=16, receive_maximum=16, batch_events=20), DeviceRig()
     taken = [loop.put(rig.bundle(*rig.items(20))) for _ in range(20)]
     assert taken.count(False) == 4
     assert loop.intake.left_out == 4
     loop.thread.start()
     assert wait_for(lambda: len(loop.outlet.acks()) == 16)
     assert wait_for(lambda: loop.outlet.receipts()[-1].credit > 0)
+    assert wait_for(lambda: bool(loop.outlet.redelivered_at))
+    assert min(loop.outlet.redelivered_at) > 8, "the queue was more than half full"
     assert loop.outlet.receipts()[0].credit == 0
 
 

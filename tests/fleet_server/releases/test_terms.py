@@ -82,9 +82,7 @@ def test_old_terms_do_not_come_back(fleet: SignedFleet, target: str) -> None:
     assert fleet.trusted().releases()[target].custom["notes"] == "third"
 
 
-def test_terms_that_would_stay_and_releases_that_are_none(
-    fleet: SignedFleet, target: str, tmp_path: Path
-) -> None:
+def test_terms_that_would_stay_and_releases_that_are_none(fleet: SignedFleet, target: str) -> None:
     with pytest.raises(ConfigError, match="would stay as they are"):
         proposed(fleet, target, openings=HALF)
     with pytest.raises(ConfigError, match="has no release with this counter"):
@@ -95,9 +93,8 @@ def test_terms_that_would_stay_and_releases_that_are_none(
         proposed(fleet, "configurations/base/2/bundle.json", notes="x")
 
 
-def test_a_way_back_is_permitted_and_taken_away(
-    fleet: SignedFleet, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("target")
+def test_a_way_back_is_permitted_and_taken_away(fleet: SignedFleet, tmp_path: Path) -> None:
     second = fleet.publish(configuration(tmp_path / "d", "b: 1\n"), name="base", rollback_to=())
     fleet.revise(second.target, rollback_to=(1,))
     with fleet.store.read() as session:

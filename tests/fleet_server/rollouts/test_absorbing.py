@@ -8,6 +8,7 @@ from edge_runtime.protocol.update import LeftAs, Running, UpdateCode, UpdateStat
 from fleet_server.director.desired import DesiredDraft
 from fleet_server.rollouts import roster
 from fleet_server.rollouts.absorbing import MOST_AHEAD
+from fleet_server.rollouts.books import MOST_UNKNOWN
 from fleet_server.rollouts.engine import TIDY_EVERY_MS
 from fleet_server.rollouts.reports import take_reports
 from fleet_server.rollouts.states import MemberState
@@ -142,17 +143,103 @@ def test_a_number_from_nowhere_does_not_use_up_the_numbers(asked: PaperFleet, se
     assert asked.rows("SELECT seq FROM device_updates")[0].seq == 1
 
 
-def test_a_number_that_is_still_to_come_is_taken_by_no_report(asked_either: PaperFleet) -> None:
-    """A device that speaks of a number too far ahead, and then of the one before it, has that one collide."""
-    asked_either.say("dev-0", seq=1 + MOST_AHEAD + 1, **HEALTHY)
-    assert [row.seq for row in asked_either.rows("SELECT seq FROM assignments")] == [1]
-    asked_either.say("dev-0", seq=1 + MOST_AHEAD, state=UpdateState.ACCEPTED)
+@pytest.mark.parametrize("seq", [(1 << 53) - 1, MOST_AHEAD + 2])
+def test_the_end_of_a_number_from_nowhere_is_settled_all_the_same(asked_either: PaperFleet, seq: int) -> None:
+    """A stolen director, or one that was put back, has signed it; its device told the end for ever."""
+    asked_either.say("dev-0", seq=seq, **HEALTHY)
+    assert seq in _settled(asked_either)
+    assert asked_either.rows("SELECT seq FROM device_updates")[0].seq == 1
+    newest = asked_either.service.history("dev-0")[0]
+    assert (newest.seq, newest.action, newest.state) == (seq, None, MemberState.HEALTHY)
+    asked_either.pass_s(1)
+    asked_either.service.halt("anna", "r1", "no")
+    asked_either.round()
+    assert [row.seq for row in asked_either.service.history("dev-0")] == [2, seq, 1], "the newest first"
+
+
+def test_a_number_from_nowhere_is_passed_over_once_it_is_reached(asked_either: PaperFleet) -> None:
+    """A device that speaks of a number too far ahead, and then of the one before it."""
+    far = 1 + MOST_AHEAD + 1
+    asked_either.say("dev-0", seq=far, **HEALTHY)
+    asked_either.say("dev-0", seq=far - 1, state=UpdateState.ACCEPTED)
     asked_either.enrol("dev-1", fate="silent")
     asked_either.service.halt("anna", "r1", "no")
     asked_either.service.cancel("anna", "r1", "no")
     second = asked_either.run(1)
     asked_either.round()
     assert asked_either.states(second) == {"dev-0": "offered", "dev-1": "offered"}
+    numbers = asked_either.rows("SELECT seq FROM assignments WHERE device = 'dev-0' ORDER BY seq")
+    assert [row.seq for row in numbers] == [1, far, far + 1, far + 2]
+
+
+def test_one_device_cannot_fill_the_table_with_ends_that_nobody_asked_for(asked_either: PaperFleet) -> None:
+    device = asked_either.devices["dev-0"]
+    ends = [
+        device.report(asked_either.now_ms, seq=seq, **HEALTHY) for seq in range(10, 10 + 2 * MOST_UNKNOWN)
+    ]
+    asked_either.take([("dev-0", end) for end in ends])
+    kept = asked_either.rows("SELECT seq FROM assignments WHERE action = 'unknown'")
+    assert len(kept) == len(_settled(asked_either)) == MOST_UNKNOWN
+    assert asked_either.states("r1") == {"dev-0": "offered"}
+
+
+class TwoReleases:
+    """A device that runs a first release, and has a second one under way."""
+
+    def __init__(self, fleet: PaperFleet) -> None:
+        self.fleet = fleet
+        fleet.enrol("dev-0")
+        self.shas = [fleet.publish(1), fleet.publish(2)]
+        self.first = fleet.run(1)
+        fleet.round()
+        assert fleet.states(self.first) == {"dev-0": "healthy"}
+        fleet.devices["dev-0"].fate = "silent"
+        fleet.rounds(15)
+        self.second = fleet.run(2)
+        fleet.round()
+        fleet.say("dev-0", seq=2, state=UpdateState.DOWNLOADING)
+
+    def states(self) -> tuple[str, str]:
+        return (self.fleet.states(self.first)["dev-0"], self.fleet.states(self.second)["dev-0"])
+
+    def codes(self) -> list[tuple[int, MemberState, str | None]]:
+        return [(one.seq, one.state, one.code) for one in reversed(self.fleet.service.history("dev-0"))]
+
+
+@pytest.fixture
+def two(either: PaperFleet) -> TwoReleases:
+    return TwoReleases(either)
+
+
+def test_what_is_given_up_while_a_later_one_is_under_way_is_reverted(two: TwoReleases) -> None:
+    """Its repair was open, so nobody looked at what had been called healthy before it."""
+    assert two.states() == ("healthy", "downloading")
+    two.fleet.say("dev-0", code=UpdateCode.CRASH_LOOP, text="accepted, it crashed", running=Running())
+    assert two.states() == ("reverted", "downloading")
+    assert two.codes()[0] == (1, MemberState.REVERTED, "crash-loop")
+    two.fleet.say("dev-0", seq=2, state=UpdateState.PROBATION, running=Running(sha256=two.shas[1], counter=2))
+    two.fleet.say("dev-0", seq=2, running=Running(sha256=two.shas[1], counter=2), **HEALTHY)
+    assert two.states() == ("reverted", "healthy")
+
+
+def test_a_later_one_on_trial_takes_nothing_from_the_one_before(two: TwoReleases) -> None:
+    on_trial, before = (Running(sha256=sha, counter=2) for sha in reversed(two.shas))
+    two.fleet.say("dev-0", seq=2, state=UpdateState.PROBATION, running=on_trial)
+    assert two.states() == ("healthy", "probation")
+    failed = {"state": UpdateState.REVERTED, "code": UpdateCode.PROBATION_NONFINITE, "left": LeftAs.REVERTED}
+    two.fleet.say("dev-0", seq=2, terminal=True, running=before, **failed)
+    assert two.states() == ("healthy", "reverted")
+    two.fleet.say("dev-0", code=UpdateCode.CRASH_LOOP, running=Running())
+    assert two.states() == ("reverted", "reverted"), "after it failed as well"
+    assert [code for _, _, code in two.codes()] == ["crash-loop", "probation-nonfinite"]
+
+
+def test_that_something_else_runs_is_seen_in_a_report_about_the_later_one(two: TwoReleases) -> None:
+    """The one that says why was lost on the way."""
+    waits = {"state": UpdateState.WAITING, "code": UpdateCode.LOCKED, "text": "locked by eve"}
+    two.fleet.say("dev-0", seq=2, running=Running(), **waits)
+    assert two.states() == ("reverted", "waiting")
+    assert [code for _, _, code in two.codes()] == ["rolled-back", "locked"]
 
 
 def test_a_number_that_somebody_has_taken_already_is_passed_over(asked_either: PaperFleet) -> None:

@@ -55,6 +55,8 @@ def device(name: str = "dev-1", **said: Any) -> Candidate:
         (device(running=None), Exclusion.NO_SUCH_SLOT),
         (device(running=Runs(sha256=SHA, counter=5)), Exclusion.ALREADY_RUNNING),
         (device(running=Runs(sha256="b" * 64, counter=6)), Exclusion.NEWER_RUNS),
+        (device(running=Runs(sha256="b" * 64, counter=6, name="people")), Exclusion.NEWER_RUNS),
+        (device(running=Runs(sha256="b" * 64, counter=6, name="another")), None),
         (device(running=Runs(sha256="b" * 64, counter=5)), None),
         (device(busy=True), Exclusion.BUSY),
     ],

@@ -299,6 +299,16 @@ def test_other_slots_are_other_devices(fleet: PaperFleet) -> None:
     assert fleet.service.plan(fleet.plan(1, slot="faces", release="faces")).eligible == 1
 
 
+def test_a_slot_changes_to_another_line_whatever_the_counters_are(either: PaperFleet) -> None:
+    """Counters count within a line: one with many releases kept every younger line out of its slots."""
+    old = either.publish(9, name="people-large")
+    either.publish(1)
+    either.enrol("dev-0", runs=(old, 9))
+    rollout = either.run(1)
+    either.round()
+    assert either.states(rollout) == {"dev-0": "healthy"}
+
+
 def test_devices_that_come_later_converge_on_the_newest_that_names_them(either: PaperFleet) -> None:
     either.publish(1)
     either.publish(2)

@@ -47,10 +47,12 @@ class Gate:
         return self.judge.look(self.now, self.lease, self.stop)
 
     def anew(self) -> None:
-        """A new epoch, and the gate looks."""
+        """A new epoch, and the gate looks; one that was open learns first that the old one ended."""
         self.later()
+        was_open = self.judge.closed is None
         self.lease = Lease(1, "NOMINAL", 0, self.now + LENGTH_NS, self.now)
-        assert not self.later().look()
+        assert self.later().look() is was_open
+        assert not self.later(20 if was_open else 0).look()  # what moves again starts from rest
         assert self.judge.closed is None
 
     def proposal(self, **given: Any) -> Proposal:
@@ -211,6 +213,19 @@ def test_a_proposal_lives_so_long(gate: Gate) -> None:
     assert gate.later(0.000001).judged(proposed_ns=made, ttl_ns=100 * MS) is Reason.EXPIRED
     assert gate.judged(proposed_ns=gate.now + FUTURE_NS) is None
     assert gate.judged(proposed_ns=gate.now + FUTURE_NS + 1) is Reason.FUTURE
+
+
+def test_a_permission_that_was_lost_unseen_takes_approvals_and_motion_with_it(gate: Gate) -> None:
+    risky = {"action": "tip", "values": {"tip_deg": 30.0}}
+    digest = action_digest(rig.DEVICE, "tip", {"tip_deg": 30.0})
+    assert gate.judge.approvals.add(digest, gate.now + 60 * S, gate.now) is None
+    gate.later(20)
+    # lost and given anew since the last look
+    gate.lease = Lease(1, "NOMINAL", 0, gate.now + LENGTH_NS, gate.now - 1)
+    assert gate.look()  # the safe value is due
+    assert not gate.look()
+    assert gate.later(20).judged() is None  # the next look opened it
+    assert gate.judged(**risky) is Reason.UNAPPROVED
 
 
 def test_what_was_proposed_before_the_epoch_is_void(gate: Gate) -> None:
@@ -448,6 +463,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     def looked(self) -> None:
         may = self.permits()
+        if may and self.was_open:  # one that was lost and given anew between two looks closes for a look
+            assert self.lease is not None
+            may = self.lease.epoch_ns == self.judge.epoch_ns
         lost = self.judge.look(self.now, self.lease, Stop(self.pressed))
         if self.pressed:
             self.void = self.now

@@ -189,6 +189,29 @@ def test_a_safe_value_gets_its_time_at_the_end_and_no_more(tmp_path: Path) -> No
     assert running.poll() == -9
 
 
+@pytest.mark.parametrize(("program", "fails"), [("exit 3", True), ("exit 0", False), ("kill -9 $$", True)])
+def test_a_safe_value_whose_program_fails_has_to_be_sent_again(
+    tmp_path: Path, program: str, fails: bool
+) -> None:
+    output = ExecOutput(["/bin/false"], script(tmp_path, "stop", program), 10 * S)
+    assert output.command(b"", 0) is None
+    until(lambda: output._running is not None and output._running.poll() is not None)
+    assert not output.tick(0)  # a command that fails is the planner's to repeat
+    assert output.safe(b"rest", 0)
+    until(lambda: output._running is not None and output._running.poll() is not None)
+    assert output.tick(0) is fails
+    assert not output.tick(0)  # said once
+    output.close()
+
+
+def test_a_safe_value_that_takes_too_long_has_failed(tmp_path: Path) -> None:
+    output = ExecOutput(["/bin/true"], ["/bin/sleep", "100"], S)
+    assert output.safe(b"", 0)
+    assert not output.tick(S - 1)
+    assert output.tick(S)
+    output.close()
+
+
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     output = ExecOutput([str(tmp_path / "none")], [str(tmp_path / "none")], S)

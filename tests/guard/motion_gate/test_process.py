@@ -399,6 +399,22 @@ def test_commands_go_to_a_program(tmp_path: Path) -> None:
         assert came("stop.out")["safe"]
 
 
+def test_a_safe_value_whose_program_failed_is_set_again(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    (tmp_path / "stop").write_text(
+        f"[ -e {tmp_path}/tried ] && touch {done}; touch {tmp_path}/tried; [ -e {done} ]\n"
+    )
+    output = {
+        "kind": "exec",
+        "command": ["/bin/true"],
+        "safe": ["/bin/sh", str(tmp_path / "stop")],
+        "limit_ms": 30_000,
+    }
+    with cell(tmp_path, {"output": output}) as gate:
+        gate.until(lambda status: done.exists() and status["refused"].get("output", 0) >= 1)
+        assert not gate.status()["open"]
+
+
 def test_rounds_make_no_garbage(gate: Cell) -> None:
     """The collector is off for good: what is refused in every way must not pile up."""
     for _ in range(300):

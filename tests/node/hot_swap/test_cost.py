@@ -142,6 +142,7 @@ def test_two_hundred_swaps_leave_no_memory_behind(
     process = psutil.Process()
     taken: list[int] = []
     with Exchanging(swap_config(tmp_path, fast_package, street), tmp_path) as device:
+        device.watching.forgetful = True
         for number in range(SWAPS):
             device.opened(number, packages[number % 2])
             device.tell(Activate(slot="m", release=release_of(number)))

@@ -24,13 +24,13 @@ SETTLED = 100
 
 def exchange(slot: Slot, package: Path, number: int) -> float:
     """All of an activation but the trial before it; how long the exchange itself took, in seconds."""
-    parts, old = slot._parts, slot.ready
+    parts, seat, old = slot._parts, slot._seat, slot.ready
     opened = open_release(parts.loaded, "m", package, old.execution, parts.engines)
-    ready = slot._ready_of(opened, release_of(number))
+    ready = seat.ready_of(opened, release_of(number))
     begun = time.perf_counter()
-    slot._exchange(ready, TrackerRule.RESTART)
+    seat.exchange(ready, TrackerRule.RESTART)
     took = time.perf_counter() - begun
-    slot._retire(old)
+    seat.retire(old)
     return took
 
 

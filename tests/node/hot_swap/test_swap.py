@@ -27,6 +27,9 @@ from edge_runtime.protocol.swap import (
 from edge_runtime.protocol.update import UpdateCode
 from tests.rigs.swapping import Exchanging, exchanged, labels_of, release_of, swap_config
 
+pytestmark = pytest.mark.timeout(400)
+"""A candidate is opened behind everything else: on a machine with work to do that takes its time."""
+
 ONE = release_of(1)
 
 

@@ -63,9 +63,14 @@ def users(rooms: Sequence[str] = ROOMS) -> list[Path]:
     others = [
         path
         for path in (REPOSITORY / "edge_runtime").rglob("*.py")
-        if path not in inside and any(_imports(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+        if path not in inside and _uses(path.read_text("utf-8"))
     ]
     return [*inside, *others]
+
+
+def _uses(source: str) -> bool:
+    """Whether a module imports one of the libraries; only what names one is worth parsing."""
+    return ("tensorrt" in source or "cuda" in source) and any(map(_imports, ast.walk(ast.parse(source))))
 
 
 def _imports(node: ast.AST) -> bool:

@@ -285,7 +285,7 @@ def test_every_call_of_another_thread_is_refused(orin: Double) -> None:
 
 def test_without_tensorrt_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
-    with pytest.raises(MissingDependency, match="install python3-libnvinfer"):
+    with pytest.raises(MissingDependency, match="pip install tensorrt cuda-bindings"):
         TensorRtBackend(b"", model="cars")
 
 

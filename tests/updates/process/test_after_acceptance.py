@@ -1,6 +1,7 @@
 """A release that was accepted and then takes perception down time and again: given up, denied, and told so."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 
 from edge_runtime.protocol.release import ProbationTerms, ShadowTerms
 from edge_runtime.protocol.update import LeftAs, UpdateCode, UpdateState
+from edge_runtime.updates.machine.table import ALONE_MS, MOST_LOSSES, Deadlines
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.process.reports import ReportKeeper
 from edge_runtime.updates.store import MAX_TRIAL_STARTS, begin_start
-from edge_runtime.updates.store.starting import MAX_WATCHED_STARTS, WATCHED_S
+from edge_runtime.updates.store.starting import MAX_WATCHED_STARTS, STAYED_S, WATCHED_S
 from tests.rigs.signed_repository import SignedRelease, SignedRepository
 from tests.rigs.updating_device import GOOD, SLOT, Behaviour, Killed, UpdatingDevice, behave
 
@@ -168,6 +170,61 @@ def test_it_is_given_up_while_its_repair_is_under_way(accepted: Accepted, held: 
     accepted.check(seq, good if fails else accepted.repair)
 
 
+SHADOW = ShadowTerms(seconds=60, max_seconds=3600, min_frames=50)
+
+
+@pytest.fixture
+def hurried(accepted: Accepted) -> Accepted:
+    """What is in use has to stay alone for two minutes: a quarter of what loading may take."""
+    device = accepted.device
+    device.rules = replace(device.rules, deadlines=Deadlines(prepare=480_000))
+    device.restart("process")
+    return accepted
+
+
+def test_its_repair_is_not_blamed_for_its_crashes(hurried: Accepted) -> None:
+    """What was accepted dies three times while its repair is beside it; the repair was refused and denied."""
+    accepted, device = hurried, hurried.device
+    repair = device.release(4, shadow=SHADOW, probation=SHORT["probation"])
+    seq = device.assign(repair)
+    device.run(60, until=lambda: device.states_of(seq)[-1:] == [UpdateState.STAGED])
+    accepted.turn_bad()
+    device.run(300, until=lambda: device.perception.runs == accepted.good.sha256)
+    assert seq not in device.seen, "nobody is blamed that was only beside it"
+    assert device.run_to_end(seq, 4000).state is UpdateState.HEALTHY
+    accepted.check(seq, repair)
+    assert device.driver is not None
+    assert set(device.driver.memory.known_bad.denied) == {accepted.late.sha256}
+
+
+def test_a_candidate_that_takes_perception_down_is_refused(hurried: Accepted) -> None:
+    """What runs stays as long as it is alone, and dies each time when the other one is beside it."""
+    accepted, device = hurried, hurried.device
+    seq = device.assign(device.release(4, shadow=SHADOW))
+    for _ in range(900):
+        device.turn()
+        if device.states_of(seq)[-1:] == [UpdateState.STAGED]:
+            device.perception.die()
+        if seq in device.seen:
+            break
+        device.second()
+    report = device.run_to_end(seq, 1)
+    assert (report.state, report.code) == (UpdateState.REFUSED, UpdateCode.CRASH_LOOP)
+    assert device.states_of(seq).count(UpdateState.STAGED) == MOST_LOSSES
+    assert device.perception.runs == accepted.late.sha256, "and what runs is not given up for it"
+
+
+@pytest.mark.parametrize("how", ["service", "boot"])
+def test_a_restart_of_everything_is_held_against_nobody(accepted: Accepted, how: str) -> None:
+    device = accepted.device
+    seq = device.assign(device.release(4, shadow=SHADOW))
+    for _ in range(2 * MOST_LOSSES):
+        device.run(60, until=lambda: device.states_of(seq)[-1:] == [UpdateState.STAGED])
+        device.run(5)
+        device.restart(how)
+    assert device.run_to_end(seq, 200).state is UpdateState.HEALTHY
+
+
 def test_it_is_given_up_in_the_moment_before_a_trial(accepted: Accepted) -> None:
     device = accepted.device
     seq = accepted.repaired(fails=True)
@@ -246,6 +303,10 @@ def test_killed_while_it_is_told_it_is_told_once_more(
     codes = [report.code for report in device.reports.values()]
     assert 1 <= codes.count(UpdateCode.CRASH_LOOP) <= 2
     assert (device.slot.active, device.perception.runs) == (accepted.good.sha256, accepted.good.sha256)
+
+
+def test_alone_is_as_long_as_a_start_counts() -> None:
+    assert ALONE_MS == STAYED_S * 1000
 
 
 def test_on_trial_it_is_still_three(tmp_path: Path) -> None:

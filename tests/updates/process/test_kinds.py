@@ -454,9 +454,11 @@ def test_beside_the_one_in_use_it_is_refused_and_nothing_changed(
 
 
 def test_a_candidate_that_takes_perception_down_is_refused(device: UpdatingDevice) -> None:
+    device.rules = type(device.rules)(device.rules.device, Deadlines(prepare=480_000))
     seq = device.assign(device.release(1))
     for _ in range(3):
-        device.run(60, until=lambda: "shadow" in device.perception.calls)
+        # two minutes, a quarter of what loading may take, what runs has to stay alone after each crash
+        device.run(200, until=lambda: "shadow" in device.perception.calls)
         device.perception.calls.clear()
         device.perception.start()
     report = device.run_to_end(seq)

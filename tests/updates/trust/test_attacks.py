@@ -781,28 +781,6 @@ def test_assignments_are_refused_by_name(
     assert device.admit(device.assigned(None)).assignment.action is UpdateAction.HOLD
 
 
-def test_each_attack_of_the_acceptance_is_there() -> None:
-    """The list of the issue, by the words in the names above and in the other files of this folder."""
-    names = " ".join(attack.name for attack in (*ON_THE_ROAD, *BY_ASSIGNMENT))
-    words = (
-        "rollback",
-        "freeze",
-        "mix_and_match",
-        "fast_forward",
-        "endless",
-        "tampered_target",
-        "wrong_hardware",
-        "one_signature_of_two",
-        "edited_custom_metadata_with_stolen_online_keys",
-        "ring_opened_early",
-        "rolled_back_by_a_stolen_director_key",
-        "replayed",
-        "delivered_to_another_device",
-        "for_the_same_name_with_another_key",
-    )
-    assert [word for word in words if word not in names] == []
-
-
 def test_peek_judges_nothing_and_refuses_what_is_no_assignment(device: TrustingDevice) -> None:
     stranger = SignedRepository().signers["director"][0]
     sealed = device.assigned(make_release(1), seq=77, signer=stranger)

@@ -5,6 +5,7 @@ or ours must be the one that refuses.
 """
 
 import contextlib
+import gc
 import json
 import shutil
 import tempfile
@@ -25,6 +26,7 @@ from edge_runtime.protocol.release import canonical
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.trust.cache import MetadataFolder
 from edge_runtime.updates.trust.chain import verify_chain, verify_role
+from edge_runtime.updates.trust.listing import read_listing
 from tests.rigs.signed_repository import SignedRepository, make_release
 from tests.rigs.trusting_device import TrustingDevice, refusal
 
@@ -215,6 +217,53 @@ def test_any_text_in_terms_is_verified_as_tuf_verifies_it(label: str, tmp_path: 
     again = verify_role(chain, replace(kept, files={**kept.files, "models": compact}), "models").target(PATH)
     assert again is not None
     assert again.to_dict() == found, "as the server publishes it"
+
+
+def test_releases_that_nobody_asks_for_leave_the_collector_nothing() -> None:
+    """Records of 200 releases are 8,000 objects; the collector walked through the whole process for them."""
+    fleet = SignedRepository()
+    for counter in range(1, 201):
+        fleet.list_release(make_release(counter))
+    said = canonical(fleet.roles["models"].to_dict())
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        found = read_listing(said)
+        kept = len(gc.get_objects()) - before
+    finally:
+        gc.enable()
+    assert found is not None
+    assert len(found.places) == 200
+    assert kept < 100
+    for counter in (1, 7, 200):
+        target = found.target(f"models/detector/{counter}/bundle.json")
+        assert target is not None
+        assert target == fleet.roles["models"].targets[target.path]
+    assert found.target("models/detector/201/bundle.json") is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"targets":{}',
+        b'{"targets":{}} ',
+        b'{"targets":{},"targets":{}}',
+        b'{"targets":{"a":{},"a":{}}}',
+        b'{"targets":{"a" :{}}}',
+        b'{"targets":{"a":{}},}',
+        b'{"targets":[]}',
+        b"{1:{}}",
+        b'{"_type":"snapshot","targets":{}}',
+        b'{"targets":{"\xff":{}}}',
+    ],
+)
+def test_any_other_form_is_left_to_tuf(said: bytes) -> None:
+    assert read_listing(said) is None
 
 
 @pytest.mark.parametrize(

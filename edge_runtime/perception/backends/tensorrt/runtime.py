@@ -6,11 +6,15 @@ Only names that TensorRT has from 10.3 to 11 are used. Everything here belongs t
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from edge_runtime.clock import SystemClock
 from edge_runtime.errors import BackendError, MissingDependency
+from edge_runtime.health.jetson import is_jetson
+from edge_runtime.health.sysfiles import SysFiles
 from edge_runtime.perception.backends.base import TensorSpec
 from edge_runtime.perception.backends.tensorrt._cuda import OutOfDeviceMemory
 from edge_runtime.perception.backends.tensorrt.context import EngineContext
@@ -34,14 +38,29 @@ _DTYPES: Final = {
     "BOOL": "bool",
 }
 
-MISSING_TENSORRT: Final = (
-    "TensorRT is not installed here: on a Jetson `apt install python3-libnvinfer` and a virtual environment with "
-    "--system-site-packages, elsewhere `pip install tensorrt cuda-python` for an NVIDIA GPU"
-)
+
+def missing_tensorrt(root: Path = Path("/")) -> str:
+    """That TensorRT is not installed, and what brings it to this machine.
+
+    Args:
+        root: where etc and proc lie.
+    """
+    if is_jetson(SysFiles(root, SystemClock())):
+        return (
+            "TensorRT is not installed here: `sudo apt install python3-libnvinfer`, and a virtual environment with "
+            "--system-site-packages"
+        )
+    return (
+        "TensorRT is not installed here: `pip install tensorrt cuda-bindings` brings it to a machine with an "
+        "NVIDIA GPU"
+    )
 
 
-def import_tensorrt() -> Any:
+def import_tensorrt(root: Path = Path("/")) -> Any:
     """The module `tensorrt`.
+
+    Args:
+        root: where etc and proc lie, which tell what would bring it.
 
     Raises:
         MissingDependency: it is not installed, or its libraries do not load; the text says which of the two.
@@ -50,7 +69,7 @@ def import_tensorrt() -> Any:
         import tensorrt as trt  # noqa: PLC0415 - a machine without it runs models by ONNX Runtime
     except (ImportError, OSError) as error:
         if getattr(error, "name", None) == "tensorrt":
-            raise MissingDependency(MISSING_TENSORRT) from None
+            raise MissingDependency(missing_tensorrt(root)) from None
         raise MissingDependency(f"TensorRT is installed but cannot be imported: {error}") from error
     return trt
 

@@ -1,0 +1,1 @@
+"""Checks of everything that needs an NVIDIA GPU, in one script."""
