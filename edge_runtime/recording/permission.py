@@ -1,7 +1,8 @@
 """Whether frames of a camera may be recorded: as little as may leave the device.
 
-A recording lies on the device, and is made to be carried off it. So a picture goes into it only where the same
-picture could leave: where its class is known, and where a policy decides about what leaves, only as it decides.
+A recording lies on the device, and is made to be carried off it. So a picture goes into it only where its class is
+known, and where a policy decides about what leaves, only where a permit names recordings. A permit for the crops of
+events is none: no event takes a whole frame with it.
 """
 
 from edge_runtime.config.node import CameraConfig
@@ -53,6 +54,12 @@ def _why_held(name: str, data_class: DataClass, policy: Policy | None) -> str:
         return (
             f"camera {name}: no permit of policy {policy.name} lets its pictures leave "
             f"(rule {RECORDING_RULE}, kind recording, class {data_class.value})"
+        )
+    permit = next(permit for permit in policy.permits if permit.name == answer.permit)
+    if RECORDING_RULE not in permit.when.rules:
+        return (
+            f"camera {name}: permit {answer.permit} lets crops leave and no whole frames; one for recordings names "
+            f"{RECORDING_RULE} among its rules"
         )
     if answer.evidence is EvidenceMode.REDACTED:
         return (

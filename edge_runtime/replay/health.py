@@ -55,14 +55,19 @@ def replay_health(records: Iterable[FlightRecord], settings: MonitorConfig, dige
     """Judge the readings of a part anew.
 
     Args:
-        records: of it, in their order; rounds before the first with all readings are passed over.
+        records: of it, in their order; rounds before the first with all readings are passed over, and so they are
+            after a record that is missing or damaged: a round says what changed since the one before.
         settings: bounds.
         digest: of the configuration; events carry it.
     """
     found, memory, readings = HealthReplayed(), Memory(), None
+    number: int | None = None
     labels, looks_at = Labels(settings.data_class, digest), evaluated_by(settings)
     told, told_then = _Told(labels, looks_at), _Told(labels, looks_at)
     for record in records:
+        before, number = number, record.fields.get("n")
+        if before is not None and number != before + 1:
+            readings = None
         if record.kind != "round":
             continue
         try:
@@ -70,6 +75,7 @@ def replay_health(records: Iterable[FlightRecord], settings: MonitorConfig, dige
             then = Round(record.at_ns, int(record.fields["evaluated"]), int(record.fields["tripped"]))
         except (KeyError, TypeError, ValueError):
             found.refused += 1
+            readings = None
             continue
         if readings is None:
             continue

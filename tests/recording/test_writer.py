@@ -47,8 +47,8 @@ def read(folder: Path) -> tuple[list[Any], Standing]:
     return list(Part.read(folder).records(standing)), standing
 
 
-def put(writer: RecordingWriter, count: int, **more: Any) -> None:
-    for number in range(count):
+def put(writer: RecordingWriter, count: int, first: int = 0, **more: Any) -> None:
+    for number in range(first, first + count):
         writer.put("note", partial(dict, number=number, text=TEXT), waits=True, **more)
 
 
@@ -182,7 +182,7 @@ put(writer, 20)
 while writer._records < 20:
     time.sleep(0.001)
 print("written", flush=True)
-put(writer, 10_000_000)
+put(writer, 10_000_000, first=20)
 """
 
 

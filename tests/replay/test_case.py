@@ -3,13 +3,15 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edge_runtime.clock import NS_PER_S
+from edge_runtime.monitor.flight import FlightRecord
 from edge_runtime.recording import Part, RecordingError, Standing, open_recording
 from edge_runtime.recording.folder import bytes_in
-from edge_runtime.replay.case import check_case, component_of, write_case
+from edge_runtime.replay.case import check_case, component_of, kept_fields, write_case
 from edge_runtime.replay.player import Component, Wish, replay
 from tests.rigs.recordings import Field, field_run
 
@@ -49,6 +51,55 @@ def test_it_tells_nothing_of_where_the_camera_is(run: Field, tmp_path: Path) -> 
     standing = Standing()
     kinds = {record.kind for record in Part.read(case / run.folder.name).records(standing)}
     assert kinds == {"frame", "source", "lineup", "finish"}
+
+
+def record(kind: str, fields: dict[str, Any]) -> FlightRecord:
+    return FlightRecord(kind, 5, 0, False, "boot", fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "kept"),
+    [
+        (
+            "source",
+            {"state": "lost", "error": "rtsp://***@10.1.2.3/stream refuses the connection"},
+            {"state": "lost", "error": ""},
+        ),
+        (
+            "frame",
+            {"unseen": "undecodable", "text": "/srv/clips/yard.mp4 ends"},
+            {"unseen": "undecodable", "text": ""},
+        ),
+        (
+            "flight",
+            {
+                "record": {
+                    "kind": "act",
+                    "ask": "acknowledge",
+                    "by": "ada",
+                    "note": "looked at it",
+                    "latch": "1f",
+                }
+            },
+            {"record": {"kind": "act", "ask": "acknowledge", "latch": "1f"}},
+        ),
+        (
+            "flight",
+            {"record": {"kind": "fault", "by": "ada", "unit": "camera"}},
+            {"record": {"kind": "fault", "unit": "camera"}},
+        ),
+        (
+            "end",
+            {"why": "full", "text": "the bytes are used up"},
+            {"why": "full", "text": "the bytes are used up"},
+        ),
+        ("frame", {"boxes": [], "picture": "1.png"}, {"boxes": []}),
+    ],
+)
+def test_neither_addresses_nor_people_are_kept(
+    kind: str, fields: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    assert kept_fields(record(kind, fields)) == kept
 
 
 def test_it_can_be_cut_out_of_a_longer_one(run: Field, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from edge_runtime.config import load_config
+from edge_runtime.config.monitor import MonitorConfig
 from edge_runtime.guard.conditions import Condition
 from edge_runtime.health.linux import Disk, MemoryState, Zone
 from edge_runtime.health.reading import Reading, unknown
@@ -18,6 +19,7 @@ from edge_runtime.recording import (
     RecordingError,
     RecordingWriter,
     RoundRecorder,
+    Standing,
     Stream,
     WhenFull,
     open_recording,
@@ -25,7 +27,7 @@ from edge_runtime.recording import (
 from edge_runtime.recording.configuration import facts_of
 from edge_runtime.recording.folder import MIB
 from edge_runtime.recording.readings import changed, laid_over
-from edge_runtime.replay.health import MONITOR_RULE
+from edge_runtime.replay.health import MONITOR_RULE, Round, replay_health
 from edge_runtime.replay.player import Component, Wish, replay
 from tests.rigs.events import FakeClock
 from tests.rigs.recordings import write_config
@@ -153,6 +155,26 @@ def test_a_recording_that_begins_in_between_is_judged_from_its_first_whole_round
     assert found.standings[0][1].begins == 7
     assert found.refused == 0
     assert found.differences() == []
+
+
+def test_after_a_round_that_is_lost_nothing_is_said_until_the_next_whole_one(tmp_path: Path) -> None:
+    recording = record(tmp_path)
+    (file,) = (recording / "monitor-000001").glob("*.flight")
+    lines = file.read_bytes().splitlines(keepends=True)
+
+    def rounds() -> set[Round]:
+        (part,) = open_recording(recording)
+        records = list(part.records(Standing()))
+        return set(
+            replay_health(
+                records, MonitorConfig.model_validate(GUARD["monitor"]), "sha256:" + "0" * 64
+            ).rounds
+        )
+
+    whole = rounds()
+    for lost in range(1, len(lines) - 1, 7):
+        file.write_bytes(b"".join([*lines[:lost], *lines[lost + 1 :]]))
+        assert rounds() < whole
 
 
 def test_a_recording_of_a_monitor_alone_has_nothing_for_rules(tmp_path: Path) -> None:
