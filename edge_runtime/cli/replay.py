@@ -46,11 +46,16 @@ def replay(
         bool, typer.Option("--anyway", help="Also with another configuration or model than was recorded.")
     ] = False,
     from_s: Annotated[
-        float, typer.Option("--from", min=0, max=31_536_000, metavar="SECONDS", help="Begin so long after its beginning.")
+        float,
+        typer.Option(
+            "--from", min=0, max=31_536_000, metavar="SECONDS", help="Begin so long after its beginning."
+        ),
     ] = 0.0,
     until_s: Annotated[
         float | None,
-        typer.Option("--until", min=0, max=31_536_000, metavar="SECONDS", help="End so long after its beginning."),
+        typer.Option(
+            "--until", min=0, max=31_536_000, metavar="SECONDS", help="End so long after its beginning."
+        ),
     ] = None,
     as_test: Annotated[
         Path | None,

@@ -96,7 +96,10 @@ def has_candidates(connection: Connection, rollout: Loaded, opened: int, now_ms:
 
 
 def take_back(connection: Connection, rollout: Loaded, now_ms: int) -> int:
-    """Take back what was offered and is not done: devices that could not have heard of it are asked nothing."""
+    """Take back what was offered and is not done: devices that could not have heard of it are asked nothing.
+
+    A device that is away or stuck has its offer still, and would take it days later.
+    """
     rows = list(run(connection, _OFFERED, rollout.number))
     if not rows:
         return 0
@@ -219,7 +222,8 @@ _OFFERED = (
     "JOIN device_updates u ON u.device = m.device "
     "JOIN device_slots s ON s.device = m.device AND s.slot = m.slot "
     "JOIN assignments a ON a.device = m.device AND a.seq = m.seq "
-    f"WHERE m.rollout = ? AND m.action = 'install' AND m.state IN ({_WORKING})"
+    f"WHERE m.rollout = ? AND m.action = 'install' AND (m.state IN ({_WORKING}) "
+    "OR (m.state IN ('unreachable', 'stuck') AND a.live))"
 )
 _TAKEN = (
     f"SELECT m.device, m.stage, m.round, m.seq, m.before_sha256, u.seq AS top, {_TAKEN_ABOVE}, "  # noqa: S608
@@ -262,7 +266,10 @@ _ASKED = (
 _DROP = (
     "UPDATE assignments SET live = FALSE, state = 'withdrawn', changed_ms = ? WHERE device = ? AND seq = ?"
 )
-_WITHDRAW = "UPDATE rollout_members SET state = 'withdrawn', since_ms = ? WHERE rollout = ? AND device = ?"
+_WITHDRAW = (
+    "UPDATE rollout_members SET state = CASE WHEN state = 'stuck' THEN state ELSE 'withdrawn' END, since_ms = ? "
+    "WHERE rollout = ? AND device = ?"
+)
 _SENT_BACK = (
     "UPDATE rollout_members SET installed = state, installed_code = code, action = ?, state = ?, code = ?, "
     "seq = ?, since_ms = ? WHERE rollout = ? AND device = ?"

@@ -1,6 +1,7 @@
 """A release's folder: its list of files, its terms, and its files as hard links to blobs; whole or absent."""
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -56,6 +57,16 @@ def read_bundle(places: Places, sha256: str) -> Bundle | None:
     try:
         with places.bundle(sha256).open("rb") as file:
             return Bundle.model_validate_json(file.read(MAX_BUNDLE_BYTES + 1))
+    except (OSError, ValidationError):
+        return None
+
+
+def read_fetched_bundle(places: Places, sha256: str) -> Bundle | None:
+    """The list of files of a release that is on its way; None where it has not come, or is damaged."""
+    try:
+        with places.blob(sha256).open("rb") as file:
+            text = file.read(MAX_BUNDLE_BYTES + 1)
+        return Bundle.model_validate_json(text) if hashlib.sha256(text).hexdigest() == sha256 else None
     except (OSError, ValidationError):
         return None
 

@@ -10,7 +10,7 @@ from edge_runtime.protocol.release import Bundle
 from edge_runtime.protocol.update import UpdateCode
 from edge_runtime.updates.problems import UpdateRefused
 from edge_runtime.updates.store.blobs import Blobs
-from edge_runtime.updates.store.materialise import read_bundle
+from edge_runtime.updates.store.materialise import read_bundle, read_fetched_bundle
 from edge_runtime.updates.store.places import Places
 from edge_runtime.updates.store.quota import Held, to_evict
 from edge_runtime.updates.store.slots import read_slots
@@ -92,6 +92,12 @@ class Room:
         """
         self._assigned = frozenset(keep)
         self._wanted = {sha256: blobs for sha256, blobs in self._wanted.items() if sha256 in self._assigned}
+        for sha256 in (
+            self._assigned - self._wanted.keys()
+        ):  # the process before this one may have fetched a part
+            bundle = read_fetched_bundle(self._places, sha256)
+            if bundle is not None:
+                self.want(sha256, bundle)
         wanted = self._wanted_blobs() | self._assigned
         try:
             for path in self._places.parts.iterdir():

@@ -59,7 +59,8 @@ def test_kind_1_what_a_deadline_makes_of_a_device(
     fleet: PaperFleet, state: UpdateState | None, online: bool, becomes: MemberState
 ) -> None:
     fleet.publish(1)
-    fleet.enrol(*names(2), fate="silent")
+    fleet.enrol("dev-0", fate="silent")
+    fleet.enrol("dev-1")
     limits = ("offered", "accepted", "downloading", "waiting", "activating", "probation")
     rollout = fleet.run(1, deadlines={f"{name}_s": 60 for name in limits})
     fleet.round()

@@ -100,6 +100,26 @@ def test_halting_takes_back_what_is_not_in_use(either: PaperFleet) -> None:
         either.service.resume("ben", rollout)
 
 
+def test_a_device_that_vanished_with_its_offer_takes_nothing_when_it_comes_back_after_a_halt(
+    either: PaperFleet,
+) -> None:
+    either.publish(1)
+    either.enrol("away", "hangs", fate="silent")
+    rollout = either.run(1, deadlines={"offered_s": 60, "downloading_s": 60})
+    either.round()
+    either.say("hangs", seq=1, state=UpdateState.DOWNLOADING)
+    either.presence("offline", "away")
+    either.round(61)  # one is away and one is stuck, which halts it
+    assert either.show(rollout).state is RolloutState.HALTED
+    assert either.states(rollout) == {"away": "withdrawn", "hangs": "stuck"}
+    assert not either.rows("SELECT 1 FROM assignments WHERE live AND action = 'install'")
+    either.presence("online", "away")
+    either.devices["away"].fate = "healthy"
+    either.rounds(2)
+    assert [a.action for a in either.devices["away"].seen] == [UpdateAction.HOLD]
+    assert either.states(rollout) == {"away": "withdrawn", "hangs": "stuck"}
+
+
 def test_a_device_that_took_it_in_spite_of_the_halt_is_counted_as_it_is(fleet: PaperFleet) -> None:
     sha256 = fleet.publish(1)
     fleet.enrol("dev-0", fate="silent")

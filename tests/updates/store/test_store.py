@@ -260,6 +260,28 @@ def test_what_came_for_an_assigned_release_is_not_pushed_out(tmp_path: Path) -> 
     assert not store.places.blob(digest(files["a"])).is_file()
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_came_before_a_restart_stays_for_an_assigned_release(tmp_path: Path, damaged: bool) -> None:
+    root = tmp_path / "updates"
+    store = ReleaseStore(root, reserve_bytes=0)
+    files = {"a": os.urandom(1000), "b": os.urandom(1000)}
+    bundle, _, sha256 = made(files)
+    first, second = (digest(data) for data in files.values())
+    store.missing(bundle)
+    (store.places.blobs / sha256).write_bytes(b"{}" if damaged else bundle.canonical_bytes())
+    part = store.places.parts / f"{first}.part"
+    part.write_bytes(files["a"])
+    assert store.take(part, want(files["a"]))
+    (store.places.parts / f"{second}.part").write_bytes(files["b"][:500])
+    again = ReleaseStore(root, reserve_bytes=0)
+    again.prune([sha256])
+    assert again.places.blob(first).is_file() is not damaged
+    assert (again.places.parts / f"{second}.part").is_file() is not damaged
+    again.prune([])
+    assert not again.places.blob(first).is_file()
+    assert list(again.places.parts.iterdir()) == []
+
+
 def test_leftovers_are_cleared_away(store: ReleaseStore) -> None:
     bundle, _, sha256 = made(FIRST)
     wanted, other = digest(WEIGHTS), "f" * 64
