@@ -40,7 +40,7 @@ LATE = ("hashlib", "subprocess")
 MOST_CHANGES = 16
 """Changes of state that are remembered for the status."""
 
-LONGEST_NS = 500_000_000
+LONGEST_NS = 400_000_000
 """It looks at everything at least this often; leases, deadlines and messages wake it far sooner."""
 
 ALERT_NS = 10_000_000
