@@ -12,6 +12,7 @@ from fleet_server.cli.planner_place import latency, placement
 from fleet_server.cli.target import Json
 from fleet_server.planner.cache import KeptCache, cache_bytes
 from fleet_server.planner.facts import facts
+from fleet_server.planner.latency import reading_s
 from fleet_server.planner.memory import Beside, Machine, MemoryPlan, Weights, plan_memory
 from fleet_server.planner.quantisation import FULL_BITS, schemes_for, shrinking
 from fleet_server.planner.quantity import (
@@ -267,7 +268,10 @@ def throttle(
         limits.passive_share,
     )
     length = None if words is None else count(words, "words")
-    taken = None if length is None else (length / found.rate, length * limits.tokens_per_word / found.rate)
+    taken = None
+    if length is not None:
+        by_word = (Fraction(1), limits.tokens_per_word)
+        taken = tuple(reading_s(length, found.rate, tokens) for tokens in by_word)
     if json:
         write_json(
             {

@@ -63,7 +63,6 @@ class Limits(NamedTuple):
     edge_ceiling_parameters: Fraction
     edge_ceiling_context: int
     small_model_parameters: Fraction
-    routing_overhead: Fraction
 
 
 class Facts(NamedTuple):
@@ -103,5 +102,4 @@ def _limits(data: Mapping[str, Any]) -> Limits:
         edge_ceiling_parameters=count(data["edge_ceiling_parameters"], "parameters"),
         edge_ceiling_context=data["edge_ceiling_context"],
         small_model_parameters=count(data["small_model_parameters"], "parameters"),
-        routing_overhead=Fraction(data["routing_overhead"]),
     )
